@@ -1,0 +1,1 @@
+//! A safe HIP runtime.
