@@ -1,0 +1,92 @@
+// Waves (warps): lane ids, shuffles, ballots, and the reductions over a wave and over a block built on them.
+// All lanes of the wave, and all threads of the block for block_reduce, must take part.
+#pragma once
+
+// A block of 1024 threads has at most this many waves.
+#define MAX_WAVES 32
+
+#if defined(TARGET_AMD)
+DEVICE u32 wave_size() { return __builtin_amdgcn_wavefrontsize(); }
+DEVICE u32 lane_index() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
+DEVICE u32 shuffle_word(u32 word, u32 lane) { return (u32)__builtin_amdgcn_ds_bpermute((i32)(lane << 2), (i32)word); }
+// Older compilers know the wave size as a macro and refuse the other width; newer ones take 64 everywhere.
+#if defined(__AMDGCN_WAVEFRONT_SIZE) && __AMDGCN_WAVEFRONT_SIZE == 32
+DEVICE u64 ballot(bool yes) { return __builtin_amdgcn_ballot_w32(yes); }
+#else
+DEVICE u64 ballot(bool yes) { return __builtin_amdgcn_ballot_w64(yes); }
+#endif
+#elif defined(TARGET_NVIDIA)
+DEVICE u32 wave_size() { return 32; }
+DEVICE u32 lane_index() { return threadIdx.x & 31u; }
+DEVICE u32 shuffle_word(u32 word, u32 lane) { return __shfl_sync(0xffffffffu, word, (int)lane); }
+DEVICE u64 ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
+#else
+DEVICE u32 wave_size() { return (u32)warpSize; }
+DEVICE u32 lane_index() { return threadIdx.x & ((u32)warpSize - 1u); }
+DEVICE u32 shuffle_word(u32 word, u32 lane) { return __shfl(word, (int)lane); }
+DEVICE u64 ballot(bool yes) { return __ballot(yes); }
+#endif
+DEVICE u32 wave_index() { return thread_x() / wave_size(); }
+
+// The value that `lane` of this wave holds. T is 1, 2 or a multiple of 4 bytes.
+template <typename T> DEVICE T shuffle(T value, u32 lane) {
+    if constexpr (sizeof(T) == 1) {
+        return bit_cast<T>((u8)shuffle_word(bit_cast<u8>(value), lane));
+    } else if constexpr (sizeof(T) == 2) {
+        return bit_cast<T>((u16)shuffle_word(bit_cast<u16>(value), lane));
+    } else {
+        struct Words {
+            u32 word[sizeof(T) / 4];
+        };
+        Words words = bit_cast<Words>(value);
+        UNROLL
+        for (u32 i = 0; i < sizeof(T) / 4; i++) words.word[i] = shuffle_word(words.word[i], lane);
+        return bit_cast<T>(words);
+    }
+}
+template <typename T> DEVICE T shuffle_xor(T value, u32 mask) { return shuffle(value, lane_index() ^ mask); }
+// From the lane `delta` above (below); a lane with no such neighbour gets its own value.
+template <typename T> DEVICE T shuffle_down(T value, u32 delta) {
+    u32 lane = lane_index();
+    return shuffle(value, lane + delta < wave_size() ? lane + delta : lane);
+}
+template <typename T> DEVICE T shuffle_up(T value, u32 delta) {
+    u32 lane = lane_index();
+    return shuffle(value, lane >= delta ? lane - delta : lane);
+}
+
+// Combines over groups of `width` neighbouring lanes (a power of two up to the wave size); every lane gets the result.
+// The order is a butterfly: the same on every run.
+template <typename T, typename Op> DEVICE T group_reduce(T value, u32 width, Op op) {
+    for (u32 mask = width / 2; mask > 0; mask /= 2) value = op(value, shuffle_xor(value, mask));
+    return value;
+}
+template <typename T, typename Op> DEVICE T wave_reduce(T value, Op op) {
+    return group_reduce(value, wave_size(), op);
+}
+
+// Combines over a block of THREADS threads, a multiple of 64; every thread gets the result.
+template <u32 THREADS, typename T, typename Op> DEVICE T block_reduce(T value, Op op) {
+    static_assert(THREADS % 64 == 0, "whole waves of either size");
+    __shared__ T partial[MAX_WAVES];
+    value = wave_reduce(value, op);
+    u32 waves = THREADS / wave_size();
+    if (waves == 1) return value;
+    barrier(); // an earlier use of `partial` has been read by all
+    if (lane_index() == 0) partial[wave_index()] = value;
+    barrier();
+    // Each thread adds up the few partial values itself: cheaper than a second butterfly and a broadcast.
+    value = partial[0];
+    for (u32 i = 1; i < waves; i++) value = op(value, partial[i]);
+    return value;
+}
+
+struct Sum {
+    template <typename T> MEMBER T operator()(T a, T b) const { return a + b; }
+};
+struct Greater {
+    template <typename T> MEMBER T operator()(T a, T b) const { return max_of(a, b); }
+};
+struct Lesser {
+    template <typename T> MEMBER T operator()(T a, T b) const { return min_of(a, b); }
+};
