@@ -140,11 +140,11 @@ pub const hipEventDisableTiming: c_uint = 2;
 /// `hipHostMalloc`: pinned memory with no special properties.
 pub const hipHostMallocDefault: c_uint = 0;
 /// `extra` of `hipModuleLaunchKernel`: the next entry points to the packed arguments.
-pub const HIP_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = 1 as *mut c_void;
+pub const HIP_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 /// `extra` of `hipModuleLaunchKernel`: the next entry points to the size of the packed arguments.
-pub const HIP_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = 2 as *mut c_void;
+pub const HIP_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 /// `extra` of `hipModuleLaunchKernel`: the end of the list.
-pub const HIP_LAUNCH_PARAM_END: *mut c_void = 3 as *mut c_void;
+pub const HIP_LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(3);
 
 /// Device properties as `hipGetDevicePropertiesR0600` (ROCm 6 and later) fills them.
 ///
