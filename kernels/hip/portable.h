@@ -31,5 +31,6 @@
 #include "portable/wave.h"
 #include "portable/atomics.h"
 #include "portable/math.h"
+#include "portable/trig.h"
 #include "portable/index.h"
 #include "portable/fault.h"

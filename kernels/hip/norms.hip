@@ -1,0 +1,81 @@
+// rms_norm and layer_norm over the last dimension of contiguous tensors, computed in f32 (f64 for f64).
+//
+// Memory limit: like the softmaxes, a row is read once and written once in 16-byte pieces by a team that suits its
+// length (see map_row); the weights are the same for all rows and stay in the cache.
+#include "portable.h"
+#include "rows.h"
+
+template <typename T> struct RmsNorm {
+    typedef Compute<T> C;
+    typedef C State;
+    const T *alpha;
+    C eps, scale;
+
+    MEMBER State start(const T *, u32) { return C(0); }
+    template <u32 N> MEMBER void take(State &sum, const Vec<T, N> &v) {
+        UNROLL
+        for (u32 j = 0; j < N; j++) sum += C(widen(v[j])) * C(widen(v[j]));
+    }
+    MEMBER State merge(State a, State b) { return a + b; }
+    MEMBER void settle(State sum, u32 columns) { scale = C(1) / sqrt_(sum / C(columns) + eps); }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32 at) {
+        const Vec<T, N> a = load<N>(alpha + at);
+        Vec<T, N> out;
+        UNROLL
+        for (u32 j = 0; j < N; j++) out[j] = cast<T>(C(widen(v[j])) * scale * C(widen(a[j])));
+        return out;
+    }
+};
+
+// Sums are taken of the distance from the row's first element: mean and variance in one pass without the cancellation
+// that mean(x^2) - mean(x)^2 suffers on data far from zero.
+template <typename T> struct LayerNorm {
+    typedef Compute<T> C;
+    struct State {
+        C sum, squares;
+    };
+    const T *alpha, *beta;
+    C eps, origin, mean, scale;
+
+    MEMBER State start(const T *row, u32 columns) {
+        origin = columns > 0 ? C(widen(row[0])) : C(0);
+        return State{C(0), C(0)};
+    }
+    template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
+        UNROLL
+        for (u32 j = 0; j < N; j++) {
+            const C x = C(widen(v[j])) - origin;
+            state.sum += x;
+            state.squares += x * x;
+        }
+    }
+    MEMBER State merge(State a, State b) { return State{a.sum + b.sum, a.squares + b.squares}; }
+    MEMBER void settle(State state, u32 columns) {
+        const C distance = state.sum / C(columns);
+        const C variance = max_of(state.squares / C(columns) - distance * distance, C(0));
+        mean = origin + distance;
+        scale = C(1) / sqrt_(variance + eps);
+    }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32 at) {
+        const Vec<T, N> a = load<N>(alpha + at), b = load<N>(beta + at);
+        Vec<T, N> out;
+        UNROLL
+        for (u32 j = 0; j < N; j++) {
+            out[j] = cast<T>((C(widen(v[j])) - mean) * scale * C(widen(a[j])) + C(widen(b[j])));
+        }
+        return out;
+    }
+};
+
+#define NORMS(T)                                                                                   \
+    KERNEL(ROW_THREADS) rmsnorm_##T(const T *src, T *dst, const T *alpha, RowShape shape, f64 eps) { \
+        map_rows(src, dst, shape, RmsNorm<T>{alpha, Compute<T>(eps), 0});                          \
+    }                                                                                              \
+    KERNEL(ROW_THREADS)                                                                            \
+    layernorm_##T(const T *src, T *dst, const T *alpha, const T *beta, RowShape shape, f64 eps) {  \
+        map_rows(src, dst, shape, LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0});            \
+    }
+NORMS(bf16)
+NORMS(f16)
+NORMS(f32)
+NORMS(f64)

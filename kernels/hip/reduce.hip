@@ -1,0 +1,197 @@
+// sum, min, max, argmin and argmax over any dimensions of a tensor with any strides.
+//
+// An operation is a fold: a state, how an element changes it, how two states merge. Three kernels run any fold: over
+// contiguous rows, over strided ones (suffix `_strided`), and over the states that pieces of long rows left in scratch
+// memory (suffix `_finish`). No atomics: a result does not depend on the order in which blocks happen to run.
+//
+// Memory limit: contiguous rows are read in 16-byte pieces with as many independent states as a piece has elements, so
+// loads overlap; short rows get a few lanes each, and few long rows are cut so that the whole device reads. Columns
+// (reduction over an outer dimension) put neighbouring threads on neighbouring columns, so every load is coalesced.
+#include "portable.h"
+#include "rows.h"
+
+// What a sum is kept in: f32 for the short floats, 32 or 64 bits modulo 2^n for integers (Candle's sums wrap).
+template <typename T> struct SumOf { typedef u32 type; };
+template <> struct SumOf<i64> { typedef u64 type; };
+template <> struct SumOf<f64> { typedef f64 type; };
+template <> struct SumOf<f32> { typedef f32 type; };
+template <> struct SumOf<f16> { typedef f32 type; };
+template <> struct SumOf<bf16> { typedef f32 type; };
+template <> struct SumOf<f8e4m3> { typedef f32 type; };
+
+template <typename T> struct FoldSum {
+    typedef typename SumOf<T>::type State;
+    typedef T Out;
+    static constexpr bool needs_first = false;
+    static MEMBER State start(T) { return State(0); }
+    static MEMBER void take(State &state, T x, u32) { state += State(widen(x)); }
+    static MEMBER State merge(State a, State b) { return a + b; }
+    static MEMBER Out finish(State state) {
+        if constexpr (IsFloat<T>::value) return cast<T>(state);
+        else return T(state);
+    }
+};
+
+// Every thread starts from the first element of the row and only a strictly better one replaces it. That is the loop of
+// Candle's CPU backend, NaN included: one in front stays, one elsewhere is never better.
+template <typename T, bool MIN> struct FoldExtreme {
+    typedef Compute<T> State;
+    typedef T Out;
+    static constexpr bool needs_first = true;
+    static MEMBER bool better(State x, State than) { return MIN ? x < than : x > than; }
+    static MEMBER State start(T first) { return widen(first); }
+    static MEMBER void take(State &state, T x, u32) {
+        const State wide = widen(x);
+        if (better(wide, state)) state = wide;
+    }
+    static MEMBER State merge(State a, State b) { return better(b, a) ? b : a; }
+    static MEMBER Out finish(State state) { return cast<T>(state); }
+};
+template <typename T> using FoldMin = FoldExtreme<T, true>;
+template <typename T> using FoldMax = FoldExtreme<T, false>;
+
+template <typename T, bool MIN> struct FoldArgExtreme {
+    struct State {
+        Compute<T> value;
+        u32 index;
+    };
+    typedef u32 Out;
+    static constexpr bool needs_first = true;
+    static MEMBER bool better(Compute<T> x, Compute<T> than) { return MIN ? x < than : x > than; }
+    static MEMBER State start(T first) { return State{widen(first), 0}; }
+    static MEMBER void take(State &state, T x, u32 index) {
+        const Compute<T> wide = widen(x);
+        if (better(wide, state.value)) state = State{wide, index};
+    }
+    static MEMBER State merge(State a, State b) {
+        const bool tie = a.value == b.value && b.index < a.index;
+        return better(b.value, a.value) || tie ? b : a;
+    }
+    static MEMBER Out finish(State state) { return state.index; }
+};
+template <typename T> using FoldArgMin = FoldArgExtreme<T, true>;
+template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
+
+// Mirrored by `ReduceShape` in src/ops/reduce.rs.
+struct ReduceShape {
+    u32 outputs;   // rows
+    u32 count;     // elements of a row
+    u32 chunk;     // elements of a piece of a row; block_y() counts the pieces
+    u32 pieces;    // pieces of a row
+    u32 team_log2; // threads for a row
+    u32 vectors;   // rows start on, and pieces are multiples of, 16 bytes
+    Layout kept;   // where row i starts
+    Layout reduced; // where element i of a row lies, from the row's start
+};
+
+template <typename Fold> struct Merge {
+    typedef typename Fold::State State;
+    MEMBER State operator()(State a, State b) const { return Fold::merge(a, b); }
+};
+
+template <typename Fold>
+DEVICE void put_state(typename Fold::State state, u32 row, typename Fold::Out *dst, typename Fold::State *scratch,
+                      const ReduceShape &shape) {
+    if (shape.pieces == 1) dst[row] = Fold::finish(state);
+    else scratch[u64(row) * shape.pieces + block_y()] = state;
+}
+
+template <typename Fold, typename T>
+DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, const ReduceShape &shape) {
+    typedef typename Fold::State State;
+    constexpr u32 N = Lanes<T>::count;
+    const Team team = Team::along(shape.team_log2);
+    const u32 row = block_x() * team.count + team.index;
+    const bool active = row < shape.outputs;
+    const T *at = src + (active ? shape.kept.offset(row) : 0);
+    const u32 begin = block_y() * shape.chunk;
+    const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
+
+    const State start = Fold::start(active && Fold::needs_first ? at[0] : T{});
+    State state = start;
+    u32 done = begin;
+    if (shape.vectors) {
+        State lanes[N];
+        UNROLL
+        for (u32 j = 0; j < N; j++) lanes[j] = start;
+        const u32 whole = begin + (end - begin) / N * N;
+        for (u32 i = begin + team.lane * N; i < whole; i += team.size * N) {
+            const Vec<T, N> v = load<N>(at + i);
+            UNROLL
+            for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], i + j);
+        }
+        UNROLL
+        for (u32 width = N / 2; width > 0; width /= 2) {
+            UNROLL
+            for (u32 j = 0; j < width; j++) lanes[j] = Fold::merge(lanes[j], lanes[j + width]);
+        }
+        state = lanes[0];
+        done = whole;
+    }
+    for (u32 i = done + team.lane; i < end; i += team.size) Fold::take(state, at[i], i);
+    state = team_reduce(state, team, Merge<Fold>());
+    if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
+}
+
+template <typename Fold, typename T>
+DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold::State *scratch,
+                           const ReduceShape &shape) {
+    typedef typename Fold::State State;
+    constexpr u32 AHEAD = 4; // loads in flight
+    const Team team = Team::across(shape.team_log2);
+    const u32 row = block_x() * team.count + team.index;
+    const bool active = row < shape.outputs;
+    const T *at = src + (active ? shape.kept.offset(row) : 0);
+    const u32 begin = block_y() * shape.chunk;
+    const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
+
+    State state = Fold::start(active && Fold::needs_first ? at[0] : T{});
+    u32 i = begin + team.lane;
+    for (; i + (AHEAD - 1) * team.size < end; i += AHEAD * team.size) {
+        T x[AHEAD];
+        UNROLL
+        for (u32 j = 0; j < AHEAD; j++) x[j] = at[shape.reduced.offset(i + j * team.size)];
+        UNROLL
+        for (u32 j = 0; j < AHEAD; j++) Fold::take(state, x[j], i + j * team.size);
+    }
+    for (; i < end; i += team.size) Fold::take(state, at[shape.reduced.offset(i)], i);
+    state = team_reduce_across(state, team, Merge<Fold>());
+    if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
+}
+
+// The states of a row's pieces, merged in a fixed order.
+template <typename Fold>
+DEVICE void reduce_finish(const typename Fold::State *scratch, typename Fold::Out *dst, u32 outputs, u32 pieces,
+                          u32 team_log2) {
+    typedef typename Fold::State State;
+    const Team team = Team::along(team_log2);
+    const u32 row = block_x() * team.count + team.index;
+    const bool active = row < outputs;
+    const State *at = scratch + (active ? u64(row) * pieces : 0);
+    // There are at least as many pieces as threads in a team, so that every thread has a state to start from.
+    State state = at[team.lane];
+    if (active) {
+        for (u32 i = team.lane + team.size; i < pieces; i += team.size) state = Fold::merge(state, at[i]);
+    }
+    state = team_reduce(state, team, Merge<Fold>());
+    if (active && team.lane == 0) dst[row] = Fold::finish(state);
+}
+
+#define REDUCE(T, root, Fold)                                                                      \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, ReduceShape shape) {      \
+        reduce_rows<Fold<T>>(src, dst, scratch, shape);                                            \
+    }                                                                                              \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T##_strided(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, ReduceShape shape) { \
+        reduce_strided<Fold<T>>(src, dst, scratch, shape);                                         \
+    }                                                                                              \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T##_finish(const Fold<T>::State *scratch, Fold<T>::Out *dst, u32 outputs, u32 pieces, u32 team_log2) { \
+        reduce_finish<Fold<T>>(scratch, dst, outputs, pieces, team_log2);                          \
+    }
+FOR_ALL_DTYPES(REDUCE, fast_sum, FoldSum)
+FOR_ALL_DTYPES(REDUCE, fast_min, FoldMin)
+FOR_ALL_DTYPES(REDUCE, fast_max, FoldMax)
+FOR_ALL_DTYPES(REDUCE, fast_argmin, FoldArgMin)
+FOR_ALL_DTYPES(REDUCE, fast_argmax, FoldArgMax)

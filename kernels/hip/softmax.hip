@@ -1,0 +1,59 @@
+// softmax and log-softmax over the last dimension of contiguous tensors.
+//
+// The largest element and the sum of exponentials are gathered together: when a larger element turns up, the sum so far
+// is scaled down to it. So a row is read once and written once (see map_row).
+//
+// Memory limit: 16-byte pieces, one exponential for an element while reading and one while writing, and a team per row
+// that is as small as the row allows, so that no thread idles on short rows.
+#include "portable.h"
+#include "rows.h"
+
+template <typename T, bool LOG> struct Softmax {
+    typedef Compute<T> C;
+    struct State {
+        C largest, sum;
+    };
+    C largest, scale;
+
+    // Starting from the least finite number and not from minus infinity keeps inf - inf out of rows that begin masked;
+    // a row of nothing but minus infinity still comes out as NaN, as on the CPU.
+    MEMBER State start(const T *, u32) { return State{-Limits<C>::highest_finite(), C(0)}; }
+    template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
+        C largest = state.largest;
+        UNROLL
+        for (u32 j = 0; j < N; j++) largest = max_of(largest, C(widen(v[j])));
+        C sum = state.sum * exp_(state.largest - largest);
+        UNROLL
+        for (u32 j = 0; j < N; j++) sum += exp_(C(widen(v[j])) - largest);
+        state = State{largest, sum};
+    }
+    MEMBER State merge(State a, State b) {
+        const C largest = max_of(a.largest, b.largest);
+        return State{largest, a.sum * exp_(a.largest - largest) + b.sum * exp_(b.largest - largest)};
+    }
+    MEMBER void settle(State state, u32) {
+        largest = state.largest;
+        scale = LOG ? log_(state.sum) : C(1) / state.sum;
+    }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32) {
+        Vec<T, N> out;
+        UNROLL
+        for (u32 j = 0; j < N; j++) {
+            const C x = C(widen(v[j])) - largest;
+            out[j] = cast<T>(LOG ? x - scale : exp_(x) * scale);
+        }
+        return out;
+    }
+};
+
+#define SOFTMAX(T)                                                                                 \
+    KERNEL(ROW_THREADS) softmax_##T(const T *src, T *dst, RowShape shape) {                        \
+        map_rows(src, dst, shape, Softmax<T, false>());                                            \
+    }                                                                                              \
+    KERNEL(ROW_THREADS) log_softmax_##T(const T *src, T *dst, RowShape shape) {                    \
+        map_rows(src, dst, shape, Softmax<T, true>());                                             \
+    }
+SOFTMAX(bf16)
+SOFTMAX(f16)
+SOFTMAX(f32)
+SOFTMAX(f64)
