@@ -1,0 +1,93 @@
+//! What can go wrong while grafting. Every message is a sentence for the person whose build just stopped: it names the
+//! file, and says what to do about it.
+
+use std::path::{Path, PathBuf};
+
+/// The result of a graft step.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A graft that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A source file is not Rust that this tool understands.
+    #[error("cannot parse {file}:{line}: {reason}; is this folder a Candle crate?")]
+    Parse {
+        /// The file, relative to the crate.
+        file: String,
+        /// The line the parser stopped at.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+    /// Mentions of CUDA that no rule and no waiver accounts for.
+    #[error("{}", unclaimed_sentence(.0))]
+    Unclaimed(Vec<Mention>),
+    /// Waivers that excuse nothing in the release they were written for.
+    #[error("{}", stale_sentence(.0))]
+    StaleWaivers(Vec<String>),
+    /// The overlay lacks a file that the graft must mount.
+    #[error("the overlay has neither {0}.rs nor {0}/mod.rs, which would be mounted where Candle has its CUDA counterpart; add the file or waive the mount")]
+    MissingMount(String),
+    /// The crate root carries an attribute that cannot travel through `include!`.
+    #[error("{file} has the crate attribute `{attribute}`, which an included file cannot carry; write it into the package's own src/lib.rs and waive it here")]
+    CrateAttribute {
+        /// The crate root.
+        file: String,
+        /// The attribute as written.
+        attribute: String,
+    },
+    /// An exported macro whose body names itself: the graft gives it another name and would break it.
+    #[error("{file} exports the macro `{name}`, which calls itself; the graft would rename it and break that call")]
+    RecursiveMacro {
+        /// The defining file.
+        file: String,
+        /// The macro.
+        name: String,
+    },
+    /// Upstream's sources could not be found.
+    #[error("{0}")]
+    Upstream(String),
+}
+
+/// One mention of CUDA in a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mention {
+    /// The file, relative to the crate.
+    pub file: String,
+    /// The line, counted from one.
+    pub line: usize,
+    /// The identifier, literal, or operation.
+    pub what: String,
+}
+
+impl Error {
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::File { action, path, source }
+    }
+}
+
+fn unclaimed_sentence(mentions: &[Mention]) -> String {
+    let mut text = format!(
+        "{} mention(s) of CUDA in Candle's source that no rule accounts for; teach the graft a rule, or waive them with a reason:",
+        mentions.len()
+    );
+    for Mention { file, line, what } in mentions {
+        text.push_str(&format!("\n  {file}:{line}: {what}"));
+    }
+    text
+}
+
+fn stale_sentence(waivers: &[String]) -> String {
+    format!("these waivers excuse nothing in this release of Candle; remove them: {}", waivers.join("; "))
+}

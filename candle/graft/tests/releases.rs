@@ -1,0 +1,113 @@
+//! Grafts the real releases of Candle, as cargo finds them in the registry. An overlay with the hooks of the
+//! newest release serves all of them: hooks a release does not ask for stay unused.
+
+use candle_graft::{graft, upstream, waivers, Job, Report, Rule};
+use std::path::{Path, PathBuf};
+
+const RELEASES: [&str; 4] = ["0.9.2", "0.10.2", "0.11.0", "0.11.1"];
+
+/// A folder of this test's own, removed when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("the target folder can be written");
+        Scratch(folder)
+    }
+    fn file(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("folder");
+        std::fs::write(path, text).expect("file");
+    }
+    fn folder(&self, path: &str) -> PathBuf {
+        let folder = self.0.join(path);
+        std::fs::create_dir_all(&folder).expect("folder");
+        folder
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Modules and hooks that the rules look for; what is inside is of no interest to the graft.
+fn write_overlay(scratch: &Scratch, name: &str) {
+    let functions = |names: &[&str]| names.iter().map(|name| format!("pub fn {name}() {{}}\n")).collect::<String>();
+    match name {
+        "candle-core" => {
+            scratch.file("overlay/rocm_backend/mod.rs", "");
+            scratch.file("overlay/quantized/rocm.rs", "");
+            scratch.file("overlay/sort/rocm_ops.rs", &functions(&["arg_sort"]));
+        }
+        _ => {
+            let ops = ["sigmoid", "softmax_last_dim", "rms_norm", "layer_norm"];
+            scratch.file("overlay/ops/rocm_ops.rs", &functions(&ops));
+            let rotations = ["rotary_emb", "rotary_emb_i", "rotary_emb_thd"];
+            scratch.file("overlay/rotary_emb/rocm_ops.rs", &functions(&rotations));
+            scratch.file("overlay/moe/rocm_ops.rs", &functions(&["moe_gemm", "moe_gemm_gguf"]));
+        }
+    }
+}
+
+fn graft_release(name: &str, version: &str) -> (Scratch, Report) {
+    let scratch = Scratch::new(&format!("{name}-{version}"));
+    let source = upstream::locate(name, version, &scratch.folder("find")).expect("the release is in the registry");
+    write_overlay(&scratch, name);
+    let job = Job {
+        source: &source,
+        version,
+        overlay: &scratch.folder("overlay"),
+        output: &scratch.folder("output"),
+        waivers: waivers::for_crate(name),
+    };
+    let report = graft(&job).unwrap_or_else(|error| panic!("{name} {version}: {error}"));
+    (scratch, report)
+}
+
+#[test]
+fn candle_core_is_grafted_in_every_release() {
+    for version in RELEASES {
+        let (_scratch, report) = graft_release("candle-core", version);
+        let count = |rule| report.sites_by_rule().get(&rule).copied().unwrap_or_default();
+        assert!(count(Rule::Arm) >= 55, "{version}: {report}");
+        assert!(count(Rule::TupleArm) >= 25, "{version}: {report}");
+        assert_eq!(count(Rule::Variant), 6, "{version}: {report}");
+        assert_eq!(count(Rule::TestMacro), 1, "{version}: {report}");
+        let mounts: Vec<_> = report.mounts.iter().map(|mount| mount.module.as_str()).collect();
+        assert_eq!(mounts, ["rocm_backend", "rocm", "rocm_ops"], "{version}");
+        let hooks: Vec<_> = report.hooks.iter().map(|hook| hook.function.as_str()).collect();
+        assert_eq!(hooks, ["arg_sort"], "{version}");
+        let derived: Vec<_> = report.derived.iter().map(|derived| derived.to.as_str()).collect();
+        assert_eq!(derived, ["src/dummy_rocm_backend.rs", "src/quantized/dummy_rocm.rs"], "{version}");
+        for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
+            let text = std::fs::read_to_string(_scratch.0.join("output").join(file)).expect("a grafted file");
+            syn::parse_file(&text).unwrap_or_else(|error| panic!("{version} {file} is no longer Rust: {error}"));
+        }
+    }
+}
+
+#[test]
+fn candle_nn_is_grafted_in_every_release() {
+    for version in RELEASES {
+        let (_scratch, report) = graft_release("candle-nn", version);
+        let hooks: Vec<_> = report.hooks.iter().map(|hook| hook.function.as_str()).collect();
+        let expected = [
+            "moe_gemm",
+            "moe_gemm_gguf",
+            "sigmoid",
+            "softmax_last_dim",
+            "rms_norm",
+            "layer_norm",
+            "rotary_emb_i",
+            "rotary_emb",
+            "rotary_emb_thd",
+        ];
+        assert_eq!(hooks, expected, "{version}");
+        assert_eq!(report.mounts.len(), 3, "{version}: {report}");
+        assert!(report.waivers.is_empty(), "{version}: {report}");
+    }
+}
