@@ -55,18 +55,28 @@ DEVICE void rope_halves(const T *src, const T *cos, const T *sin, T *dst, u32 it
     store<N>(dst + high, b);
 }
 
-template <u32 N, typename T>
+// WIDE: N pairs lie on a multiple of their size; otherwise they are moved element by element.
+template <u32 N, bool WIDE, typename T>
 DEVICE void rope_neighbours(const T *src, const T *cos, const T *sin, T *dst, u32 item, const RopeShape &shape) {
     const RopePlace at = rope_place<false>(item, N, shape);
     const u64 first = at.data + 2 * at.pair, angle = at.angles + at.pair;
-    Vec<T, 2 * N> both = load<2 * N>(src + first);
+    Vec<T, 2 * N> both;
+    if constexpr (WIDE) {
+        both = load<2 * N>(src + first);
+    } else {
+        for (u32 j = 0; j < 2 * N; j++) both[j] = src[first + j];
+    }
     Vec<T, N> a, b;
     UNROLL
     for (u32 j = 0; j < N; j++) a[j] = both[2 * j], b[j] = both[2 * j + 1];
     turn(a, b, load<N>(cos + angle), load<N>(sin + angle));
     UNROLL
     for (u32 j = 0; j < N; j++) both[2 * j] = a[j], both[2 * j + 1] = b[j];
-    store<2 * N>(dst + first, both);
+    if constexpr (WIDE) {
+        store<2 * N>(dst + first, both);
+    } else {
+        for (u32 j = 0; j < 2 * N; j++) dst[first + j] = both[j];
+    }
 }
 
 #define ROPE(T)                                                                                    \
@@ -85,8 +95,8 @@ DEVICE void rope_neighbours(const T *src, const T *cos, const T *sin, T *dst, u3
     KERNEL(ROPE_THREADS) rope_i_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { \
         const u32 item = block_x() * ROPE_THREADS + thread_x();                                    \
         if (item >= shape.items) return;                                                           \
-        if (shape.vectors) rope_neighbours<Lanes<T>::count / 2>(src, cos, sin, dst, item, shape);  \
-        else rope_neighbours<1>(src, cos, sin, dst, item, shape);                                  \
+        if (shape.vectors) rope_neighbours<Lanes<T>::count / 2, true>(src, cos, sin, dst, item, shape); \
+        else rope_neighbours<1, false>(src, cos, sin, dst, item, shape);                           \
     }
 ROPE(bf16)
 ROPE(f16)

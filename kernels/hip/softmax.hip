@@ -8,6 +8,9 @@
 #include "portable.h"
 #include "rows.h"
 
+DEVICE void least_finite(f32 &x) { x = bit_cast<f32>(0xff7fffffu); }
+DEVICE void least_finite(f64 &x) { x = bit_cast<f64>(0xffefffffffffffffull); }
+
 template <typename T, bool LOG> struct Softmax {
     typedef Compute<T> C;
     struct State {
@@ -17,7 +20,11 @@ template <typename T, bool LOG> struct Softmax {
 
     // Starting from the least finite number and not from minus infinity keeps inf - inf out of rows that begin masked;
     // a row of nothing but minus infinity still comes out as NaN, as on the CPU.
-    MEMBER State start(const T *, u32) { return State{-Limits<C>::highest_finite(), C(0)}; }
+    MEMBER State start(const T *, u32) {
+        State state = {C(0), C(0)};
+        least_finite(state.largest);
+        return state;
+    }
     template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
         C largest = state.largest;
         UNROLL
