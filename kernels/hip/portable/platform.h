@@ -52,12 +52,15 @@
 
 #if defined(TARGET_HOST)
 #define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL_TWICE _Pragma("GCC unroll 2")
 #define NO_UNROLL _Pragma("GCC unroll 1")
 #elif defined(TARGET_NVIDIA)
 #define UNROLL _Pragma("unroll")
+#define UNROLL_TWICE _Pragma("unroll 2")
 #define NO_UNROLL _Pragma("unroll 1")
 #else
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
 #endif
 
