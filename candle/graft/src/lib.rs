@@ -4,6 +4,7 @@
 //! names whatever they did not understand.
 
 mod audit;
+pub mod build_script;
 mod error;
 mod gate;
 mod naming;

@@ -1,0 +1,1 @@
+pub fn arg_sort() {}

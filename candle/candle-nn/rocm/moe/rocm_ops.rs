@@ -1,0 +1,2 @@
+pub fn moe_gemm() {}
+pub fn moe_gemm_gguf() {}

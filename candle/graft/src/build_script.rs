@@ -1,0 +1,49 @@
+//! The whole of a package's build script: find upstream's release of the package being built, graft it into `OUT_DIR`, and
+//! tell cargo what a change would have to touch to make that necessary again.
+
+use crate::upstream::{self, SOURCE_VARIABLE};
+use crate::{graft, waivers, Error, Job, Report, Result};
+use std::path::{Path, PathBuf};
+
+/// Runs the build script; an error is shown by cargo as a sentence and stops the build.
+pub fn main() {
+    let Err(error) = run() else { return };
+    for line in error.to_string().lines() {
+        println!("cargo::error={line}");
+    }
+    std::process::exit(1);
+}
+
+fn run() -> Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");
+    let name = variable("CARGO_PKG_NAME")?;
+    let version = variable("CARGO_PKG_VERSION")?;
+    let output = PathBuf::from(variable("OUT_DIR")?);
+    let overlay = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("rocm");
+
+    let source = upstream::locate(&name, &version, &output.join("upstream"))?;
+    if std::env::var_os(SOURCE_VARIABLE).is_some_and(|folder| !folder.is_empty()) {
+        // Only a folder of somebody's own can change; a release in cargo's cache cannot.
+        println!("cargo::rerun-if-changed={}", source.display());
+    }
+    let waivers = waivers::for_crate(&name);
+    let job = Job { source: &source, version: &version, overlay: &overlay, output: &output, waivers };
+    let report = graft(&job)?;
+    watch(&overlay, &report);
+    let log = output.join("graft.txt");
+    std::fs::write(&log, report.to_string()).map_err(Error::file("write", &log))
+}
+
+/// What the compiler reads it watches itself; the graft's own inputs are the names of the overlay's modules and hooks.
+fn watch(overlay: &Path, report: &Report) {
+    for mount in &report.mounts {
+        println!("cargo::rerun-if-changed={}", overlay.join(&mount.overlay).display());
+    }
+}
+
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).map_err(|_| {
+        Error::Upstream(format!("the environment lacks {name}; this program is a build script and is run by cargo"))
+    })
+}
