@@ -8,28 +8,17 @@
 // loads overlap; short rows get a few lanes each, and few long rows are cut so that the whole device reads. Columns
 // (reduction over an outer dimension) put neighbouring threads on neighbouring columns, so every load is coalesced.
 #include "portable.h"
+#include "accumulate.h"
 #include "rows.h"
 
-// What a sum is kept in: f32 for the short floats, 32 or 64 bits modulo 2^n for integers (Candle's sums wrap).
-template <typename T> struct SumOf { typedef u32 type; };
-template <> struct SumOf<i64> { typedef u64 type; };
-template <> struct SumOf<f64> { typedef f64 type; };
-template <> struct SumOf<f32> { typedef f32 type; };
-template <> struct SumOf<f16> { typedef f32 type; };
-template <> struct SumOf<bf16> { typedef f32 type; };
-template <> struct SumOf<f8e4m3> { typedef f32 type; };
-
 template <typename T> struct FoldSum {
-    typedef typename SumOf<T>::type State;
+    typedef SumType<T> State;
     typedef T Out;
     static constexpr bool needs_first = false;
     static MEMBER State start(T) { return State(0); }
-    static MEMBER void take(State &state, T x, u32) { state += State(widen(x)); }
+    static MEMBER void take(State &state, T x, u32) { state += to_sum(x); }
     static MEMBER State merge(State a, State b) { return a + b; }
-    static MEMBER Out finish(State state) {
-        if constexpr (IsFloat<T>::value) return cast<T>(state);
-        else return T(state);
-    }
+    static MEMBER Out finish(State state) { return from_sum<T>(state); }
 };
 
 // Every thread starts from the first element of the row and only a strictly better one replaces it. That is the loop of

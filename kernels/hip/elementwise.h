@@ -1,0 +1,239 @@
+// The elementwise kernels: one to three inputs of any layout, one contiguous output, an operator with no memory.
+// Four variants of each operator, chosen by src/elementwise.rs:
+//   name          every operand contiguous and aligned: 16-byte accesses, several in flight
+//   name_rows     the innermost dimension is contiguous or broadcast in every operand and splits into 16-byte pieces
+//   name_tile     some input runs along another dimension: it passes through a tile in shared memory, so that reads
+//                 and writes are both coalesced
+//   name_strided  anything else, element by element, writes coalesced
+// An operator is a struct with `apply(params, a[, b[, c]])` on storage types and a flag `heavy` that is true when one
+// application is so long that fewer copies of it should be in flight.
+#pragma once
+#include "portable.h"
+
+#define ELEMENTWISE_THREADS 256
+
+// What an operator may need beside its operands. Every elementwise kernel takes it, so that all have one signature.
+// Mirrored by `Params` in src/elementwise.rs.
+struct Params {
+    f64 first;
+    f64 second;
+    FaultWord *fault;
+};
+
+// Two innermost dimensions, rows x cols, of which some inputs run along the rows; the others are walked by block.
+// Mirrored by `Tiled` in src/layout.rs. Operand N of the strides is the output.
+template <u32 N> struct Tiled {
+    u32 rows, cols;
+    u32 swapped; // bit k: input k is contiguous along the rows
+    u32 unused;
+    Divider row_tiles, col_tiles;
+    u64 row_stride[N + 1], col_stride[N + 1];
+    Strided<N + 1> outer;
+};
+
+template <u32... K> struct Indices {};
+template <u32 N> struct IndicesUpTo;
+template <> struct IndicesUpTo<1> { typedef Indices<0> type; };
+template <> struct IndicesUpTo<2> { typedef Indices<0, 1> type; };
+template <> struct IndicesUpTo<3> { typedef Indices<0, 1, 2> type; };
+
+template <typename... T> struct Widest;
+template <typename T> struct Widest<T> { static constexpr u32 size = sizeof(T); };
+template <typename T, typename... Rest> struct Widest<T, Rest...> {
+    static constexpr u32 size = sizeof(T) > Widest<Rest...>::size ? sizeof(T) : Widest<Rest...>::size;
+};
+
+// How much one thread does. `width` elements make 16 bytes of the widest operand (`vector_width` in src/elementwise.rs).
+template <typename Op, typename... T> struct Work {
+    static constexpr u32 width = 16 / Widest<T...>::size;
+    static constexpr u32 batch = Op::heavy || width == 16 ? 1 : (width == 8 ? 2 : 4);
+};
+
+template <typename T, u32 WIDTH, u32 BATCH> struct Batch { Vec<T, WIDTH> at[BATCH]; };
+
+// Piece b of every thread lies ELEMENTWISE_THREADS pieces after piece b - 1: neighbouring threads touch neighbouring pieces.
+template <u32 WIDTH, u32 BATCH, typename T> DEVICE Batch<T, WIDTH, BATCH> load_batch(const T *from) {
+    Batch<T, WIDTH, BATCH> out;
+    UNROLL
+    for (u32 b = 0; b < BATCH; b++) out.at[b] = load<WIDTH>(from + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH);
+    return out;
+}
+
+template <typename Op, typename Out, u32 WIDTH, typename... In>
+DEVICE Vec<Out, WIDTH> apply_all(const Params &params, const Vec<In, WIDTH> &...in) {
+    Vec<Out, WIDTH> out;
+    UNROLL
+    for (u32 j = 0; j < WIDTH; j++) out[j] = Op::apply(params, in[j]...);
+    return out;
+}
+
+template <typename Op, typename Out, u32 WIDTH, u32 BATCH, typename... In>
+DEVICE void store_batch(const Params &params, Out *to, const Batch<In, WIDTH, BATCH> &...in) {
+    UNROLL
+    for (u32 b = 0; b < BATCH; b++)
+        store<WIDTH>(to + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH,
+                     apply_all<Op, Out, WIDTH>(params, in.at[b]...));
+}
+
+template <typename Op, typename Out, typename... In>
+DEVICE void contiguous(u64 count, const Params &params, Out *out, const In *...in) {
+    constexpr u32 WIDTH = Work<Op, Out, In...>::width, BATCH = Work<Op, Out, In...>::batch;
+    constexpr u32 TILE = ELEMENTWISE_THREADS * WIDTH * BATCH;
+    u64 start = (u64)block_x() * TILE;
+    if (start + TILE <= count) {
+        store_batch<Op, Out, WIDTH, BATCH>(params, out + start, load_batch<WIDTH, BATCH>(in + start)...);
+    } else {
+        NO_UNROLL
+        for (u64 i = start + thread_x(); i < count; i += ELEMENTWISE_THREADS) out[i] = Op::apply(params, in[i]...);
+    }
+}
+
+// WIDTH consecutive elements of a row, or one element WIDTH times where the row is a broadcast.
+template <u32 WIDTH, typename T> DEVICE Vec<T, WIDTH> load_row(const T *from, u64 stride) {
+    if (WIDTH == 1 || stride != 0) return load<WIDTH>(from);
+    Vec<T, WIDTH> out;
+    T value = *from;
+    UNROLL
+    for (u32 j = 0; j < WIDTH; j++) out[j] = value;
+    return out;
+}
+
+template <typename Op, u32 WIDTH, typename Out, typename... In, u32... K>
+DEVICE void walk_one(Indices<K...>, const Strided<sizeof...(In)> &shape, u32 index, const Params &params, Out *out,
+                     const In *...in) {
+    u64 at[sizeof...(In)];
+    shape.offsets(index, at);
+    store<WIDTH>(out + (u64)index * WIDTH,
+                 apply_all<Op, Out, WIDTH>(params, load_row<WIDTH>(in + at[K], shape.stride[K][0])...));
+}
+
+// Dimension 0 of `shape` counts pieces of WIDTH elements, and its strides are those from piece to piece.
+template <typename Op, u32 WIDTH, u32 BATCH, typename Out, typename... In>
+DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
+    typename IndicesUpTo<sizeof...(In)>::type operands;
+    constexpr u32 TILE = ELEMENTWISE_THREADS * BATCH;
+    u32 start = block_x() * TILE + thread_x();
+    if (block_x() * TILE + TILE <= shape.count) {
+        UNROLL
+        for (u32 b = 0; b < BATCH; b++)
+            walk_one<Op, WIDTH>(operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
+    } else {
+        NO_UNROLL
+        for (u32 b = 0; b < BATCH; b++) {
+            u32 index = start + b * ELEMENTWISE_THREADS;
+            if (index < shape.count) walk_one<Op, WIDTH>(operands, shape, index, params, out, in...);
+        }
+    }
+}
+
+// The side of a tile: 64 where an element is small, so that a line of it still fills a memory transaction.
+template <typename... T> struct TileSide { static constexpr u32 value = Widest<T...>::size <= 2 ? 64 : 32; };
+
+// One tile of one input. The padding makes the distance between lines an odd number of banks.
+template <typename T, u32 SIDE> struct Tile {
+    static constexpr u32 pitch = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
+    T *memory;
+    const T *from;
+    bool swapped;
+    u64 row_stride, col_stride;
+
+    // Reads along the rows, which is how a swapped input lies in memory.
+    MEMBER void fill(u32 first_row, u32 first_col, u32 rows, u32 cols) const {
+        if (!swapped) return;
+        u32 row = first_row + thread_x() % SIDE;
+        for (u32 c = thread_x() / SIDE; c < SIDE; c += ELEMENTWISE_THREADS / SIDE)
+            if (row < rows && first_col + c < cols)
+                memory[c * pitch + thread_x() % SIDE] = from[row * row_stride + (first_col + c) * col_stride];
+    }
+    MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
+        if (swapped) return memory[c * pitch + r];
+        return from[(first_row + r) * row_stride + (first_col + c) * col_stride];
+    }
+};
+
+template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
+DEVICE void tile_body(const Tiled<N> &shape, u32 first_row, u32 first_col, const Params &params, Out *out,
+                      Tiles... tiles) {
+    (tiles.fill(first_row, first_col, shape.rows, shape.cols), ...);
+    barrier();
+    u32 c = thread_x() % SIDE;
+    for (u32 r = thread_x() / SIDE; r < SIDE; r += ELEMENTWISE_THREADS / SIDE)
+        if (first_row + r < shape.rows && first_col + c < shape.cols)
+            out[(first_row + r) * shape.row_stride[N] + (first_col + c)] =
+                Op::apply(params, tiles.get(first_row, first_col, r, c)...);
+}
+
+// Shared memory of input K; K keeps two inputs of one type apart.
+template <u32 K, typename T, u32 SIDE> DEVICE T *tile_memory() {
+    __shared__ T memory[SIDE * Tile<T, SIDE>::pitch];
+    return memory;
+}
+
+template <typename Op, typename Out, typename... In, u32... K>
+DEVICE void tiled_over(Indices<K...>, const Tiled<sizeof...(In)> &shape, const Params &params, Out *out,
+                       const In *...in) {
+    constexpr u32 N = sizeof...(In), SIDE = TileSide<Out, In...>::value;
+    Division across = divide(block_x(), shape.col_tiles);
+    Division down = divide(across.quotient, shape.row_tiles);
+    u64 at[N + 1];
+    shape.outer.offsets(down.quotient, at);
+    tile_body<Op, SIDE>(shape, down.remainder * SIDE, across.remainder * SIDE, params, out + at[N],
+                        Tile<In, SIDE>{tile_memory<K, In, SIDE>(), in + at[K], ((shape.swapped >> K) & 1) != 0,
+                                       shape.row_stride[K], shape.col_stride[K]}...);
+}
+template <typename Op, typename Out, typename... In>
+DEVICE void tiled(const Tiled<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
+    tiled_over<Op>(typename IndicesUpTo<sizeof...(In)>::type(), shape, params, out, in...);
+}
+
+template <typename Op, typename Out, typename... In>
+DEVICE void rows(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
+    walk<Op, Work<Op, Out, In...>::width, Op::heavy ? 1 : 2>(shape, params, out, in...);
+}
+template <typename Op, typename Out, typename... In>
+DEVICE void strided(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
+    walk<Op, 1, Op::heavy ? 1 : 4>(shape, params, out, in...);
+}
+
+// One row of a module's table makes the four entry points of an operator, which is the last argument.
+#define ELEMENTWISE_1(name, Out, A, ...)                                                                           \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, const A *RESTRICT a) {           \
+        contiguous<__VA_ARGS__>(count, params, out, a);                                                            \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+        rows<__VA_ARGS__>(shape, params, out, a);                                                                  \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+        tiled<__VA_ARGS__>(shape, params, out, a);                                                                 \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+        strided<__VA_ARGS__>(shape, params, out, a);                                                               \
+    }
+#define BINARY_INPUTS(A, B) const A *RESTRICT a, const B *RESTRICT b
+#define ELEMENTWISE_2(name, Out, A, B, ...)                                                                        \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) {           \
+        contiguous<__VA_ARGS__>(count, params, out, a, b);                                                         \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+        rows<__VA_ARGS__>(shape, params, out, a, b);                                                               \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+        tiled<__VA_ARGS__>(shape, params, out, a, b);                                                              \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+        strided<__VA_ARGS__>(shape, params, out, a, b);                                                            \
+    }
+#define TERNARY_INPUTS(A, B, C) const A *RESTRICT a, const B *RESTRICT b, const C *RESTRICT c
+#define ELEMENTWISE_3(name, Out, A, B, C, ...)                                                                     \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) {       \
+        contiguous<__VA_ARGS__>(count, params, out, a, b, c);                                                      \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+        rows<__VA_ARGS__>(shape, params, out, a, b, c);                                                            \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+        tiled<__VA_ARGS__>(shape, params, out, a, b, c);                                                           \
+    }                                                                                                              \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+        strided<__VA_ARGS__>(shape, params, out, a, b, c);                                                         \
+    }

@@ -1,0 +1,120 @@
+// Matrix multiplication of our own, for machines without rocBLAS: batches, any strides (hence all four transpositions),
+// f32, f64, and f16 and bf16 with sums in f32.
+//
+// `gemm` makes 128 x 128 tiles for large results, its variant `_small` 64 x 64 tiles for results that would not fill the
+// device otherwise, and `gemv` serves a few rows against a matrix whose depth is contiguous (a decoding step).
+//
+// Limits: a thread of `gemm` does 64 multiply-adds for 16 values it reads from shared memory, so the arithmetic units
+// are the limit, not shared memory; slabs come in vectors and one slab ahead. `gemv` is bound by memory: a wave reads
+// a whole row of weights in 16-byte pieces exactly once for up to four rows of the left factor.
+#include "portable.h"
+#include "tile.h"
+
+// Mirrored by `GemmShape` in src/ops/gemm.rs. Strides count elements.
+struct GemmShape {
+    u32 rows, columns, depth;
+    u32 left_walk, right_walk; // enum Walk
+    u32 out_vectors;           // results may be stored in vectors along a row
+    u64 left_row, left_depth, left_batch;
+    u64 right_column, right_depth, right_batch;
+    u64 out_row, out_column, out_batch;
+};
+
+template <typename S> DEVICE void gemm_tile(const typename S::T *left, const typename S::T *right, typename S::T *out, const GemmShape &shape) {
+    typedef typename S::T T;
+    typedef typename S::C C;
+    const u32 row = block_y() * S::rows, column = block_x() * S::columns;
+    const u64 batch = block_z();
+    MatrixSource<T, S::rows, S::slab, S::threads> a = {
+        left + batch * shape.left_batch + row * shape.left_row, shape.left_row, shape.left_depth,
+        shape.rows - row, shape.depth, Walk(shape.left_walk), {}};
+    MatrixSource<T, S::columns, S::slab, S::threads> b = {
+        right + batch * shape.right_batch + column * shape.right_column, shape.right_column, shape.right_depth,
+        shape.columns - column, shape.depth, Walk(shape.right_walk), {}};
+    T *tile = out + batch * shape.out_batch;
+    multiply_tile<S>(shape.depth, a, b, [&](u32 i, u32 j, const Vec<C, S::group> &v) {
+        if (row + i >= shape.rows) return;
+        const u32 first = column + j;
+        T *at = tile + (row + i) * shape.out_row + first * shape.out_column;
+        Vec<T, S::group> narrow;
+        UNROLL
+        for (u32 g = 0; g < S::group; g++) narrow[g] = cast<T>(v[g]);
+        if (shape.out_vectors && first + S::group <= shape.columns) {
+            store<S::group>(at, narrow);
+        } else {
+            UNROLL
+            for (u32 g = 0; g < S::group; g++) {
+                if (first + g < shape.columns) at[g * shape.out_column] = narrow[g];
+            }
+        }
+    });
+}
+
+constexpr u32 GEMV_THREADS = 256;
+constexpr u32 GEMV_ROWS = 4;
+
+// out[r, c] = sum over k of left[r, k] right[c, k], GEMV_ROWS rows at a time, one wave a column.
+template <typename T> DEVICE void gemv_columns(const T *left, const T *right, T *out, const GemmShape &shape) {
+    typedef Compute<T> C;
+    constexpr u32 N = Lanes<T>::count;
+    const u32 wave = wave_size(), lane = lane_index();
+    const u32 column = block_x() * (GEMV_THREADS / wave) + wave_index();
+    const u32 row = block_y() * GEMV_ROWS;
+    const u64 batch = block_z();
+    const bool active = column < shape.columns;
+    const T *weights = right + batch * shape.right_batch + (active ? column * shape.right_column : 0);
+    const T *input = left + batch * shape.left_batch + row * shape.left_row;
+    const u32 depth = active ? shape.depth : 0;
+    const u32 rows = min_of(shape.rows - row, GEMV_ROWS);
+    C sum[GEMV_ROWS] = {};
+    u32 done = 0;
+    if (shape.left_walk == WALK_DEPTH_VECTORS && shape.right_walk == WALK_DEPTH_VECTORS) {
+        done = depth / N * N;
+        for (u32 k = lane * N; k < done; k += wave * N) {
+            const Vec<T, N> w = load<N>(weights + k);
+            UNROLL
+            for (u32 r = 0; r < GEMV_ROWS; r++) {
+                if (r < rows) {
+                    const Vec<T, N> x = load<N>(input + r * shape.left_row + k);
+                    UNROLL
+                    for (u32 j = 0; j < N; j++) sum[r] += C(widen(w[j])) * C(widen(x[j]));
+                }
+            }
+        }
+    }
+    for (u32 k = done + lane; k < depth; k += wave) {
+        const C w = widen(weights[k]);
+        UNROLL
+        for (u32 r = 0; r < GEMV_ROWS; r++) {
+            if (r < rows) sum[r] += w * C(widen(input[r * shape.left_row + k * shape.left_depth]));
+        }
+    }
+    UNROLL
+    for (u32 r = 0; r < GEMV_ROWS; r++) {
+        const C total = wave_reduce(sum[r], Sum());
+        if (active && lane == 0 && r < rows) {
+            out[batch * shape.out_batch + (row + r) * shape.out_row + column * shape.out_column] = cast<T>(total);
+        }
+    }
+}
+
+// Eight bytes an element: half the tile, the same registers.
+template <typename T> struct Large : Tile<T, 128, 128, 8, 8, 8> {};
+template <> struct Large<f64> : Tile<f64, 64, 64, 8, 4, 4> {};
+template <typename T> struct Small : Tile<T, 64, 64, 16, 4, 4> {};
+template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
+
+#define GEMM(T)                                                                                    \
+    KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) {   \
+        gemm_tile<Large<T>>(left, right, out, shape);                                              \
+    }                                                                                              \
+    KERNEL(Small<T>::threads) gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { \
+        gemm_tile<Small<T>>(left, right, out, shape);                                              \
+    }                                                                                              \
+    KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) {        \
+        gemv_columns<T>(left, right, out, shape);                                                  \
+    }
+GEMM(bf16)
+GEMM(f16)
+GEMM(f32)
+GEMM(f64)

@@ -1,0 +1,100 @@
+// Reads and writes through a tensor of ids: index_select (is), gather, scatter (s), scatter_add (sa), index_add (ia).
+// One thread an element over all of left x ids x right, none of them serial along the dimension. The greatest value of
+// the ids' dtype means "none": such an element reads as 0 and is not written, as on the CPU backend.
+// Any other id out of range is reported and treated alike, so nothing outside the tensors is ever touched.
+#include "portable.h"
+
+#define INDEXING_THREADS 256
+#define INDEXING_BATCH 4
+
+// A box of left x ids x right elements. The dense operand (the output of a read, the source of a write) and the ids are
+// addressed by (left, row, right); in the indexed operand the id takes the place of the row, and `right` has stride 1.
+// Mirrored by `Box` in src/indexing.rs.
+struct Box {
+    u32 count;
+    u32 unused;
+    Divider right, row;
+    u64 bound; // ids are below this
+    u64 dense_left, dense_row;
+    u64 indexed_left, indexed_row;
+    u64 ids_left, ids_row, ids_right;
+};
+
+struct Place {
+    u64 dense;
+    u64 indexed;
+    bool valid;
+};
+
+template <typename Id> DEVICE Place locate(const Box &box, u32 i, u32 width, const Id *ids, FaultWord *fault,
+                                           FaultCode code) {
+    Division inner = divide(i, box.right);
+    Division outer = divide(inner.quotient, box.row);
+    u64 right = (u64)inner.remainder * width, row = outer.remainder, left = outer.quotient;
+    Id id = ids[left * box.ids_left + row * box.ids_row + right * box.ids_right];
+    Place place;
+    place.dense = left * box.dense_left + row * box.dense_row + right;
+    place.indexed = left * box.indexed_left + (u64)id * box.indexed_row + right;
+    bool none = id == Limits<Id>::highest();
+    place.valid = !none && (u64)id < box.bound; // a negative id is a huge u64
+    if (!none && !place.valid) report(fault, code, (i64)id, box.bound);
+    return place;
+}
+
+template <typename Id, typename T, u32 WIDTH>
+DEVICE void read(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
+    UNROLL
+    for (u32 b = 0; b < INDEXING_BATCH; b++) {
+        u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
+        if (i < box.count) {
+            Place at = locate(box, i, WIDTH, ids, fault, code);
+            Vec<T, WIDTH> value = {};
+            if (at.valid) value = load<WIDTH>(from + at.indexed);
+            store<WIDTH>(out + at.dense, value);
+        }
+    }
+}
+
+// Where two elements of a scatter have one destination, one of them wins; which is not defined.
+template <typename Id, typename T>
+DEVICE void scatter(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault) {
+    UNROLL
+    for (u32 b = 0; b < INDEXING_BATCH; b++) {
+        u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
+        if (i < box.count) {
+            Place at = locate(box, i, 1, ids, fault, FAULT_SCATTER);
+            if (at.valid) out[at.indexed] = from[at.dense];
+        }
+    }
+}
+
+template <typename Id, typename T>
+DEVICE void accumulate(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
+    UNROLL
+    for (u32 b = 0; b < INDEXING_BATCH; b++) {
+        u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
+        if (i < box.count) {
+            Place at = locate(box, i, 1, ids, fault, code);
+            if (at.valid) atomic_add(out + at.indexed, from[at.dense]);
+        }
+    }
+}
+
+#define INDEXED(name, Id, T, ...)                                                                                    \
+    KERNEL(INDEXING_THREADS) name##_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from,                     \
+                                               const Id *RESTRICT ids, FaultWord *fault) {                           \
+        __VA_ARGS__;                                                                                                 \
+    }
+#define ENTRY(T, Id)                                                                                                 \
+    INDEXED(is, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_INDEX_SELECT))                               \
+    KERNEL(INDEXING_THREADS) is_##Id##_##T##_rows(Box box, T *RESTRICT out, const T *RESTRICT from,                  \
+                                                  const Id *RESTRICT ids, FaultWord *fault) {                        \
+        read<Id, T, Lanes<T>::count>(box, out, from, ids, fault, FAULT_INDEX_SELECT);                                \
+    }                                                                                                                \
+    INDEXED(gather, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_GATHER))                                 \
+    INDEXED(s, Id, T, scatter<Id, T>(box, out, from, ids, fault))                                                    \
+    INDEXED(sa, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_SCATTER_ADD))                             \
+    INDEXED(ia, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_INDEX_ADD))
+FOR_ALL_DTYPES(ENTRY, u8)
+FOR_ALL_DTYPES(ENTRY, u32)
+FOR_ALL_DTYPES(ENTRY, i64)

@@ -1,0 +1,103 @@
+// Activations on their way into an integer dot product: blocks of 32 values become signed bytes and one f32 step.
+// This is GGML's q8_1 in spirit, laid out for wide loads: all bytes first (16 at a time), then the steps. The
+// step is f32, so that neither large nor tiny activations leave its range, and the two sums are integers, so that the
+// part of a dot product that belongs to a weight's offset is exact.
+#pragma once
+
+constexpr u32 ACTIVATION_BLOCK = 32;
+constexpr u32 QUANTIZE_THREADS = 256;
+
+struct Step {
+    f32 step;   // value = step * byte
+    i16 sum[2]; // of the first and of the last 16 bytes
+};
+
+// Where quantized activations lie: `columns` rows of k bytes, and their steps.
+struct Activations {
+    const u8 *bytes;
+    const Step *steps;
+
+    MEMBER Words<4> piece(u32 column, u32 k, u32 piece) const {
+        return words<4, 16>(bytes + (u64)column * k + PIECE * piece);
+    }
+    MEMBER Step step(u32 column, u32 k, u32 piece) const {
+        return steps[(u64)column * (k / ACTIVATION_BLOCK) + piece / 2];
+    }
+};
+
+// Four neighbouring values; `at` may be anything that T allows.
+template <typename T> DEVICE Vec<f32, 4> four_values(const T *at, u64 stride) {
+    Vec<f32, 4> out;
+    if (stride == 1 && (u64)at % (4 * sizeof(T)) == 0) {
+        const Vec<T, 4> v = load<4>(at);
+        UNROLL
+        for (u32 i = 0; i < 4; i++) out[i] = widen(v[i]);
+    } else {
+        UNROLL
+        for (u32 i = 0; i < 4; i++) out[i] = widen(at[i * stride]);
+    }
+    return out;
+}
+
+// Bits of |x|: ordered as integers the way the values are, with NaN above infinity, so that a NaN among the
+// activations reaches the step and from there the result.
+DEVICE u32 magnitude_bits(f32 x) { return bit_cast<u32>(x) & 0x7fffffffu; }
+
+// One block by a team of LANES neighbouring threads (1 or 8); `store` is false for threads past the end.
+template <typename T, u32 LANES>
+DEVICE void quantize_block(const T *at, u64 stride, u8 *bytes, Step *step, bool store_it) {
+    constexpr u32 QUADS = ACTIVATION_BLOCK / 4 / LANES;
+    const u32 lane = thread_x() % LANES;
+    Vec<f32, 4> value[QUADS];
+    u32 largest = 0;
+    UNROLL
+    for (u32 q = 0; q < QUADS; q++) {
+        value[q] = four_values(at + 4 * (lane * QUADS + q) * stride, stride);
+        UNROLL
+        for (u32 i = 0; i < 4; i++) largest = max_of(largest, magnitude_bits(value[q][i]));
+    }
+    if constexpr (LANES > 1) largest = group_reduce(largest, LANES, Greater());
+    const f32 limit = bit_cast<f32>(largest);
+    const f32 inverse = limit > 1e-36f ? 127.0f / limit : 0.0f; // below, 127 / limit would overflow
+    i32 sum[2] = {0, 0};
+    UNROLL
+    for (u32 q = 0; q < QUADS; q++) {
+        u32 word = 0;
+        UNROLL
+        for (u32 i = 0; i < 4; i++) {
+            // Adding 1.5 * 2^23 leaves the nearest integer in the low bits, whatever the value: no conversion that
+            // a NaN could make undefined.
+            const u32 bits = bit_cast<u32>(value[q][i] * inverse + 12582912.0f);
+            word |= (bits & 0xff) << (8 * i);
+            sum[q / (ceil_div(QUADS, 2u))] += (i32)(i8)bits;
+        }
+        if (store_it) *(u32 *)(bytes + 4 * (lane * QUADS + q)) = word;
+    }
+    if constexpr (LANES > 1) {
+        sum[0] = group_reduce(sum[0], LANES / 2, Sum());
+        if (store_it && lane % (LANES / 2) == 0) step->sum[lane / (LANES / 2)] = (i16)sum[0];
+    } else if (store_it) {
+        step->sum[0] = (i16)sum[0];
+        step->sum[1] = (i16)sum[1];
+    }
+    if (store_it && lane == 0) step->step = limit / 127.0f;
+}
+
+// `rows` finds the start of a row of activations, whose elements lie `stride` apart.
+template <typename T>
+DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u64 stride, u8 *RESTRICT bytes,
+                                 Step *RESTRICT steps, const Divider &blocks_per_row, u32 block_count,
+                                 u32 wide) {
+    const u32 thread = block_x() * QUANTIZE_THREADS + thread_x();
+    const u32 index = wide ? thread / 8 : thread;
+    const bool inside = index < block_count;
+    const u32 block = inside ? index : block_count - 1;
+    const Division split = divide(block, blocks_per_row);
+    const T *at = source + rows.offset(split.quotient) + (u64)split.remainder * ACTIVATION_BLOCK * stride;
+    u8 *out = bytes + (u64)block * ACTIVATION_BLOCK;
+    if (wide) {
+        quantize_block<T, 8>(at, stride, out, steps + block, inside);
+    } else {
+        quantize_block<T, 1>(at, stride, out, steps + block, inside);
+    }
+}
