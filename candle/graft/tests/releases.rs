@@ -111,3 +111,50 @@ fn candle_nn_is_grafted_in_every_release() {
         assert!(report.waivers.is_empty(), "{version}: {report}");
     }
 }
+
+/// The tokens of a source text, groups opened up.
+fn tokens(stream: proc_macro2::TokenStream, out: &mut Vec<String>) {
+    use proc_macro2::{Delimiter, TokenTree};
+    for token in stream {
+        let TokenTree::Group(group) = token else {
+            out.push(token.to_string());
+            continue;
+        };
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::None => ("", ""),
+        };
+        out.push(open.to_string());
+        tokens(group.stream(), out);
+        out.push(close.to_string());
+    }
+}
+
+/// CUDA, Metal and the CPU must not notice: upstream's tokens, all of them and in order, are still there. Exported macros
+/// carry another name where they are defined, and the crate root lost its inner documentation; nothing else may differ.
+#[test]
+fn the_graft_only_adds() {
+    for name in ["candle-core", "candle-nn"] {
+        let (scratch, report) = graft_release(name, "0.11.1");
+        let upstream = upstream::locate(name, "0.11.1", &scratch.folder("find")).expect("the release");
+        for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
+            let Ok(before) = std::fs::read_to_string(upstream.join(file)) else {
+                assert!(report.derived.iter().any(|derived| &derived.to == file), "{file} came from nowhere");
+                continue;
+            };
+            let before: String =
+                before.lines().filter(|line| !line.starts_with("//!")).map(|l| format!("{l}\n")).collect();
+            let after = std::fs::read_to_string(scratch.0.join("output").join(file)).expect("a grafted file");
+            let (mut old, mut new) = (Vec::new(), Vec::new());
+            tokens(before.parse().expect("upstream is Rust"), &mut old);
+            tokens(after.parse().expect("the graft is Rust"), &mut new);
+            let mut new = new.iter();
+            for token in &old {
+                let kept = new.any(|grafted| grafted == token || grafted.strip_prefix("__") == Some(token));
+                assert!(kept, "{name}: {file} lost `{token}`");
+            }
+        }
+    }
+}
