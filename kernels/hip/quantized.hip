@@ -1,2 +1,84 @@
-// The block formats of quantized tensors, and the kernels over them: dequantize, mat-vec, tiled matrix product.
+// Quantized tensors: dequantize and rows lookup, quantize, activations to bytes, mat-vec, tiled matmul, mixture of experts.
+// This file is the table of entry points; what they do lives in quantized/, one idea a header. A result's dtype is
+// an argument and not part of a name: it changes one store at the end, and the module would take three times as long to compile.
 #include "portable.h"
+#include "quantized/words.h"
+#include "quantized/formats.h"
+#include "quantized/activations.h"
+#include "quantized/decode.h"
+#include "quantized/encode.h"
+#include "quantized/mat_vec.h"
+#include "quantized/mat_mul.h"
+#include "quantized/plain.h"
+
+#define DECODE(name, Format, Out)                                                                                      \
+    KERNEL(DECODE_THREADS)                                                                                             \
+    dequantize_block_##name##_##Out(const u8 *source, Out *out, u64 k, RowChoice choice) {                             \
+        decode<Format, Out>(source, out, k, choice);                                                                   \
+    }
+#define DECODE_ALL(name, Format) DECODE(name, Format, f32) DECODE(name, Format, f16) DECODE(name, Format, bf16)
+FOR_QUANTIZED(DECODE_ALL)
+
+#define DECODE_PLAIN(T, Out)                                                                                           \
+    KERNEL(DECODE_THREADS)                                                                                             \
+    dequantize_block_##T##_##Out(const T *source, Out *out, u64 k, RowChoice choice) {                                 \
+        decode_plain<T, Out>(source, out, k, choice);                                                                  \
+    }
+#define DECODE_PLAIN_ALL(T) DECODE_PLAIN(T, f32) DECODE_PLAIN(T, f16) DECODE_PLAIN(T, bf16)
+DECODE_PLAIN_ALL(f32) DECODE_PLAIN_ALL(f16) DECODE_PLAIN_ALL(bf16)
+
+#define ENCODE(name, Format, function)                                                                                 \
+    KERNEL(ENCODE_THREADS) quantize_block_##name(const f32 *values, u8 *blocks, u32 count) {                           \
+        encode<Format::ELEMENTS, Format::BYTES>(values, blocks, count,                                                 \
+                                                [](const f32 *in, u8 *out) { function(in, out); });                   \
+    }
+ENCODE(q4_0, Q4_0, (encode_nibbles<4, false>))
+ENCODE(q4_1, Q4_1, (encode_nibbles<4, true>))
+ENCODE(q5_0, Q5_0, (encode_nibbles<5, false>))
+ENCODE(q5_1, Q5_1, (encode_nibbles<5, true>))
+ENCODE(q8_0, Q8_0, encode_bytes<false>)
+ENCODE(q8_1, Q8_1, encode_bytes<true>)
+ENCODE(q8k, Q8K, encode_q8k)
+
+#define QUANTIZE(T)                                                                                                    \
+    KERNEL(QUANTIZE_THREADS)                                                                                           \
+    quantize_activations_##T(const T *source, Layout rows, u64 stride, u8 *bytes, Step *steps, Divider blocks_per_row, \
+                             u32 block_count, u32 wide) {                                                              \
+        quantize_activations<T>(source, rows, stride, bytes, steps, blocks_per_row, block_count, wide);                \
+    }                                                                                                                  \
+    KERNEL(QUANTIZE_THREADS)                                                                                           \
+    gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) {                 \
+        gather_activations<T>(source, rows, stride, out, k, count);                                                    \
+    }
+QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
+
+#define MAT_VEC(name, Format, rows_each, columns_each)                                                                 \
+    KERNEL(MAT_VEC_THREADS)                                                                                            \
+    mat_vec_##name##_##columns_each(const u8 *weights, Activations activations, Output out, u32 rows, u32 k,           \
+                                    u32 columns, u32 team_log2) {                                                      \
+        mat_vec_plain<Format, rows_each, columns_each>(weights, activations, out, rows, k, columns, team_log2);        \
+    }
+#define ROUTED(name, Format, rows_each, columns_each)                                                                  \
+    KERNEL(MAT_VEC_THREADS)                                                                                            \
+    moe_##name##_##columns_each(const u8 *weights, Activations activations, Route route, Output out, u32 rows, u32 k,  \
+                                u32 team_log2) {                                                                       \
+        mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
+    }
+#define MAT_VEC_ALL(name, Format)                                                                                      \
+    MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
+    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 2, 4)
+FOR_QUANTIZED(MAT_VEC_ALL)
+
+#define MAT_MUL(name, Format)                                                                                          \
+    KERNEL(TILE_THREADS)                                                                                               \
+    mat_mul_##name(const u8 *weights, Activations activations, Output out, u32 rows, u32 k, u32 columns) {             \
+        mat_mul<Format>(weights, activations, out, rows, k, columns);                                                  \
+    }
+FOR_QUANTIZED(MAT_MUL)
+
+#define PLAIN(T)                                                                                                       \
+    KERNEL(MAT_VEC_THREADS)                                                                                            \
+    mat_vec_##T(const T *weights, const f32 *activations, Output out, u32 rows, u32 k, u32 columns, u32 team_log2) {   \
+        plain_mat_vec<T>(weights, activations, out, rows, k, columns, team_log2);                                      \
+    }
+PLAIN(f32) PLAIN(f16) PLAIN(bf16)

@@ -18,6 +18,9 @@ enum FaultCode : u32 {
     FAULT_SCATTER_ADD = 4,
     FAULT_INDEX_ADD = 5,
     FAULT_DIVISION = 6,
+    FAULT_EMBEDDING = 7,
+    FAULT_EXPERT = 8,
+    FAULT_ROUTE = 9,
 };
 
 DEVICE void report(FaultWord *fault, FaultCode code, i64 value, u64 bound) {
