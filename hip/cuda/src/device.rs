@@ -56,6 +56,14 @@ pub(crate) fn architecture(driver: &Driver, ordinal: c_int) -> Result<String, hi
     Ok(format!("sm_{major}{minor}"))
 }
 
+/// The driver's CUDA version the way HIP writes versions: 13.0 is 13000 to CUDA and 130000000 to HIP.
+fn hip_version(driver: &Driver) -> Result<c_int, hipError_t> {
+    let mut version = 0;
+    // SAFETY: `version` is ours to write.
+    unsafe { (driver.cuda.cuDriverGetVersion)(&mut version) }.check()?;
+    Ok(version / 1000 * 10_000_000 + version % 1000 / 10 * 100_000)
+}
+
 /// Fills the one named field of either property structure; the rest is zero.
 fn named<P>(mut properties: P, field: fn(&mut P) -> &mut [c_char; 256], arch: &str) -> P {
     for (to, from) in field(&mut properties).iter_mut().zip(arch.bytes()) {
@@ -66,8 +74,8 @@ fn named<P>(mut properties: P, field: fn(&mut P) -> &mut [c_char; 256], arch: &s
 
 calls! {
     any fn hipInit(flags: c_uint) |_| if flags == 0 { Ok(()) } else { Err(hipError_t::hipErrorInvalidValue) };
-    any fn hipDriverGetVersion(version: *mut c_int) |driver| (driver.cuda.cuDriverGetVersion)(version);
-    any fn hipRuntimeGetVersion(version: *mut c_int) |driver| (driver.cuda.cuDriverGetVersion)(version);
+    any fn hipDriverGetVersion(version: *mut c_int) |driver| put(version, hip_version(driver)?);
+    any fn hipRuntimeGetVersion(version: *mut c_int) |driver| put(version, hip_version(driver)?);
     any fn hipGetDevice(device: *mut c_int) |_| put(device, current() as c_int);
     any fn hipSetDevice(device: c_int) |driver| driver.enter(position(device)?);
     any fn hipDeviceReset() |driver| driver.reset();

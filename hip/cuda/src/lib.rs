@@ -33,6 +33,7 @@
 //! * The null stream is CUDA's legacy default stream, which has HIP's meaning.
 #![allow(non_camel_case_types, non_snake_case)]
 
+pub mod blas;
 mod calls;
 mod context;
 mod device;
