@@ -2,11 +2,12 @@
 // f32, f64, and f16 and bf16 with sums in f32.
 //
 // `gemm` makes 128 x 128 tiles for large results, its variant `_small` 64 x 64 tiles for results that would not fill the
-// device otherwise, and `gemv` serves a few rows against a matrix whose depth is contiguous (a decoding step).
+// device otherwise. `gemv` serves a few rows (a decoding step) against a matrix whose depth is contiguous, `gemv_*_rows`
+// against one whose columns are.
 //
 // Limits: a thread of `gemm` does 64 multiply-adds for 16 values it reads from shared memory, so the arithmetic units
 // are the limit, not shared memory; slabs come in vectors and one slab ahead. `gemv` is bound by memory: a wave reads
-// a whole row of weights in 16-byte pieces exactly once for up to four rows of the left factor.
+// its weights in 16-byte pieces exactly once for up to four rows of the left factor.
 #include "portable.h"
 #include "tile.h"
 
@@ -98,6 +99,46 @@ template <typename T> DEVICE void gemv_columns(const T *left, const T *right, T 
     }
 }
 
+constexpr u32 GEMV_ACROSS = 8, GEMV_DOWN = GEMV_THREADS / GEMV_ACROSS;
+
+// The same where the columns of the right factor are contiguous: 8 neighbouring threads take N columns each, 32 such teams
+// share the depth and add up in shared memory.
+template <u32 N, typename T> DEVICE void gemv_rows(const T *left, const T *right, T *out, const GemmShape &shape) {
+    typedef Compute<T> C;
+    __shared__ C partial[GEMV_DOWN][GEMV_ACROSS * N + 1];
+    const u32 x = thread_x() % GEMV_ACROSS, y = thread_x() / GEMV_ACROSS;
+    const u32 first = (block_x() * GEMV_ACROSS + x) * N, row = block_y() * GEMV_ROWS;
+    const u64 batch = block_z();
+    const T *weights = right + batch * shape.right_batch + first * shape.right_column;
+    const T *input = left + batch * shape.left_batch + row * shape.left_row;
+    const u32 rows = min_of(shape.rows - row, GEMV_ROWS);
+    C sum[GEMV_ROWS][N] = {};
+    if (first < shape.columns) {
+        for (u32 k = y; k < shape.depth; k += GEMV_DOWN) {
+            const Vec<T, N> w = load<N>(weights + k * shape.right_depth);
+            UNROLL
+            for (u32 r = 0; r < GEMV_ROWS; r++) {
+                const C x = r < rows ? widen(input[r * shape.left_row + k * shape.left_depth]) : C(0);
+                UNROLL
+                for (u32 j = 0; j < N; j++) sum[r][j] += x * C(widen(w[j]));
+            }
+        }
+    }
+    UNROLL
+    for (u32 r = 0; r < GEMV_ROWS; r++) {
+        barrier();
+        UNROLL
+        for (u32 j = 0; j < N; j++) partial[y][x * N + j] = sum[r][j];
+        barrier();
+        const u32 column = block_x() * GEMV_ACROSS * N + thread_x();
+        if (thread_x() < GEMV_ACROSS * N && column < shape.columns && r < rows) {
+            C total = partial[0][thread_x()];
+            for (u32 i = 1; i < GEMV_DOWN; i++) total += partial[i][thread_x()];
+            out[batch * shape.out_batch + (row + r) * shape.out_row + column * shape.out_column] = cast<T>(total);
+        }
+    }
+}
+
 // Eight bytes an element: half the tile, the same registers.
 template <typename T> struct Large : Tile<T, 128, 128, 8, 8, 8> {};
 template <> struct Large<f64> : Tile<f64, 64, 64, 8, 4, 4> {};
@@ -113,6 +154,10 @@ template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
     }                                                                                              \
     KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) {        \
         gemv_columns<T>(left, right, out, shape);                                                  \
+    }                                                                                              \
+    KERNEL(GEMV_THREADS) gemv_##T##_rows(const T *left, const T *right, T *out, GemmShape shape) { \
+        if (shape.right_walk == WALK_ROWS_VECTORS) gemv_rows<Lanes<T>::count>(left, right, out, shape); \
+        else gemv_rows<1>(left, right, out, shape);                                                \
     }
 GEMM(bf16)
 GEMM(f16)
