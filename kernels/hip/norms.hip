@@ -13,8 +13,10 @@ template <typename T> struct RmsNorm {
 
     MEMBER State start(const T *, u32) { return C(0); }
     template <u32 N> MEMBER void take(State &sum, const Vec<T, N> &v) {
+        C piece = C(widen(v[0])) * C(widen(v[0]));
         UNROLL
-        for (u32 j = 0; j < N; j++) sum += C(widen(v[j])) * C(widen(v[j]));
+        for (u32 j = 1; j < N; j++) piece += C(widen(v[j])) * C(widen(v[j]));
+        sum += piece;
     }
     MEMBER State merge(State a, State b) { return a + b; }
     MEMBER void settle(State sum, u32 columns) { scale = C(1) / sqrt_(sum / C(columns) + eps); }
@@ -42,12 +44,14 @@ template <typename T> struct LayerNorm {
         return State{C(0), C(0)};
     }
     template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
+        State piece = {C(0), C(0)};
         UNROLL
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - origin;
-            state.sum += x;
-            state.squares += x * x;
+            piece.sum += x;
+            piece.squares += x * x;
         }
+        state = merge(state, piece);
     }
     MEMBER State merge(State a, State b) { return State{a.sum + b.sum, a.squares + b.squares}; }
     MEMBER void settle(State state, u32 columns) {
