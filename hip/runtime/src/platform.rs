@@ -1,0 +1,263 @@
+//! Which implementation of HIP this process uses, and why: AMD's own library, or the embedded device.
+//! A platform is one table of C functions; everything else in this crate is written once against that table.
+
+use crate::device::{Device, DeviceInner};
+use crate::error::{Error, Result};
+use hip_abi::{hipError_t, Hip, Hiprtc, Origin, Search};
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// The environment variable that forces a platform: `amd`, `host` or `cuda`.
+pub const PLATFORM_VARIABLE: &str = "CANDLE_ROCM_PLATFORM";
+
+/// The implementations of HIP that this crate knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlatformKind {
+    /// AMD's `libamdhip64` on an AMD GPU.
+    Amd,
+    /// The embedded device, on CPU threads.
+    Host,
+    /// HIP's NVIDIA platform.
+    Cuda,
+}
+
+impl PlatformKind {
+    const ALL: [Self; 3] = [Self::Amd, Self::Host, Self::Cuda];
+
+    /// The name users type: `amd`, `host` or `cuda`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Amd => "amd",
+            Self::Host => "host",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    fn from_name(name: &str) -> Result<Self> {
+        let wanted = name.trim().to_ascii_lowercase();
+        Self::ALL.into_iter().find(|kind| kind.name() == wanted).ok_or_else(|| {
+            Error::refused(format!("there is no platform named {name:?}; the platforms are amd, host and cuda"))
+        })
+    }
+}
+
+/// A HIP implementation that has started and reports at least one device. Cloning is cheap; a process has one of a kind.
+///
+/// ```
+/// let platform = hip::Platform::named("host")?;
+/// assert!(!platform.is_gpu());
+/// println!("{}: {}", platform.name(), platform.why());
+/// # Ok::<(), hip::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Platform(pub(crate) Arc<PlatformInner>);
+
+pub(crate) struct PlatformInner {
+    pub(crate) kind: PlatformKind,
+    pub(crate) hip: &'static Hip,
+    why: String,
+    device_count: usize,
+    rtc: OnceLock<Result<&'static Hiprtc>>,
+    // One live `Device` an ordinal, so that all who use an ordinal share its pools.
+    devices: Mutex<Vec<Weak<DeviceInner>>>,
+}
+
+impl Platform {
+    /// The platform to use: what `CANDLE_ROCM_PLATFORM` names; otherwise AMD's, when its library loads and reports a
+    /// device; otherwise the embedded device, with one warning in the log.
+    pub fn detect() -> Result<Self> {
+        match std::env::var(PLATFORM_VARIABLE) {
+            Ok(name) if !name.trim().is_empty() => Self::start(
+                PlatformKind::from_name(&name)?,
+                &format!("{PLATFORM_VARIABLE}={} asks for it", name.trim()),
+            ),
+            _ => Self::automatic(),
+        }
+    }
+
+    /// The platform of that name, `amd`, `host` or `cuda`. One that cannot start is an error that says what was tried.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::start(PlatformKind::from_name(name)?, "the program asked for it")
+    }
+
+    fn automatic() -> Result<Self> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        match Self::start(PlatformKind::Amd, "its library loads and reports a device") {
+            Ok(platform) => Ok(platform),
+            Err(no_gpu) => {
+                if !WARNED.swap(true, Ordering::Relaxed) {
+                    log::warn!("no AMD GPU can be used, so kernels run on the CPU, on the embedded device: {no_gpu}");
+                }
+                Self::start(PlatformKind::Host, &format!("no AMD GPU can be used: {no_gpu}"))
+            }
+        }
+    }
+
+    /// The process's platform of this kind, started on first use. A failure is not kept: a later call tries again.
+    fn start(kind: PlatformKind, why: &str) -> Result<Self> {
+        static STARTED: Mutex<[Option<Platform>; 3]> = Mutex::new([None, None, None]);
+        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = &mut started[kind as usize];
+        if let Some(platform) = slot {
+            return Ok(platform.clone());
+        }
+        let platform = Self::open(kind, why)?;
+        Ok(slot.insert(platform).clone())
+    }
+
+    /// Starts a platform of its own, outside the process-wide ones: for tests of starting itself.
+    #[doc(hidden)]
+    pub fn open(kind: PlatformKind, why: &str) -> Result<Self> {
+        match kind {
+            PlatformKind::Amd => Self::with_table(kind, amd_table()?, why),
+            PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
+            PlatformKind::Cuda => Err(Error::refused(
+                "HIP on NVIDIA is not there yet; use the platform amd, or host for the embedded device",
+            )),
+        }
+    }
+
+    fn with_table(kind: PlatformKind, hip: &'static Hip, why: &str) -> Result<Self> {
+        let doing = || format!("starting the platform {} ({})", kind.name(), hip.origin());
+        // SAFETY: hipInit takes no pointers, and may be called any number of times.
+        let code = unsafe { (hip.hipInit)(0) };
+        // Without a GPU AMD's library refuses already here, with one of these two; the count below says it better.
+        if !code.is_success() && code != hipError_t::hipErrorNoDevice && code != hipError_t::hipErrorInvalidDevice {
+            return Err(Error::hip(code, "hipInit", doing()));
+        }
+        let mut count: c_int = 0;
+        // SAFETY: the pointer is to a live integer.
+        let code = unsafe { (hip.hipGetDeviceCount)(&mut count) };
+        if code == hipError_t::hipErrorNoDevice || (code.is_success() && count <= 0) {
+            return Err(Error::hip(hipError_t::hipErrorNoDevice, "hipGetDeviceCount", doing())
+                .with_detail(no_device_hint(kind)));
+        }
+        if !code.is_success() {
+            return Err(Error::hip(code, "hipGetDeviceCount", doing()));
+        }
+        Ok(Self(Arc::new(PlatformInner {
+            kind,
+            hip,
+            why: why.to_owned(),
+            device_count: count as usize,
+            rtc: OnceLock::new(),
+            devices: Mutex::new(vec![Weak::new(); count as usize]),
+        })))
+    }
+
+    /// The kind of this platform.
+    pub fn kind(&self) -> PlatformKind {
+        self.0.kind
+    }
+
+    /// The name of this platform: `amd`, `host` or `cuda`.
+    pub fn name(&self) -> &'static str {
+        self.0.kind.name()
+    }
+
+    /// Why this platform was chosen, as half a sentence.
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+
+    /// True when work runs on a GPU, false on the embedded device.
+    pub fn is_gpu(&self) -> bool {
+        self.0.kind != PlatformKind::Host
+    }
+
+    /// Where the functions of this platform live: a library's path, or this program.
+    pub fn origin(&self) -> &Origin {
+        self.0.hip.origin()
+    }
+
+    /// How many devices there are. `HIP_VISIBLE_DEVICES` and `ROCR_VISIBLE_DEVICES` narrow them, as ever with HIP.
+    pub fn device_count(&self) -> usize {
+        self.0.device_count
+    }
+
+    /// The device of that ordinal. All who ask for an ordinal share one device and its memory pools.
+    pub fn device(&self, ordinal: usize) -> Result<Device> {
+        let mut devices = self.0.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = devices.len();
+        let Some(slot) = devices.get_mut(ordinal) else {
+            let (are, plural) = if count == 1 { ("is", "") } else { ("are", "s") };
+            return Err(Error::refused(format!(
+                "there is no device {ordinal}: the platform {} has {count} device{plural}, of which the ordinals {are} {}",
+                self.name(),
+                if count == 1 { "0".to_owned() } else { format!("0 to {}", count - 1) },
+            )));
+        };
+        if let Some(device) = slot.upgrade() {
+            return Ok(Device(device));
+        }
+        let device = Arc::new(DeviceInner::open(self.clone(), ordinal)?);
+        *slot = Arc::downgrade(&device);
+        Ok(Device(device))
+    }
+
+    /// All devices, in order of their ordinals.
+    pub fn devices(&self) -> Result<Vec<Device>> {
+        (0..self.device_count()).map(|ordinal| self.device(ordinal)).collect()
+    }
+
+    /// The version of the HIP runtime as (major, minor, patch), such as (6, 3, 42131).
+    pub fn runtime_version(&self) -> Result<(u32, u32, u32)> {
+        let mut version: c_int = 0;
+        // SAFETY: the pointer is to a live integer.
+        let code = unsafe { (self.0.hip.hipRuntimeGetVersion)(&mut version) };
+        if !code.is_success() {
+            return Err(Error::hip(code, "hipRuntimeGetVersion", "asking for the version of the HIP runtime"));
+        }
+        let version = version.max(0) as u32;
+        Ok((version / 10_000_000, version / 100_000 % 100, version % 100_000))
+    }
+
+    /// The bare table of C functions, for libraries that stand on HIP and for measurements.
+    pub fn table(&self) -> &'static Hip {
+        self.0.hip
+    }
+
+    /// The table of the run-time compiler, loaded on first use.
+    pub fn rtc_table(&self) -> Result<&'static Hiprtc> {
+        let load = || match self.0.kind {
+            PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
+            _ => Ok(&*Box::leak(Box::new(Hiprtc::load(&Search::default())?))),
+        };
+        self.0.rtc.get_or_init(load).clone()
+    }
+}
+
+impl fmt::Debug for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Platform({}, {})", self.name(), self.origin())
+    }
+}
+
+/// AMD's library, loaded once a process; a failure is tried again at the next call, which may have another `ROCM_PATH`.
+fn amd_table() -> Result<&'static Hip> {
+    static TABLE: OnceLock<Hip> = OnceLock::new();
+    if let Some(table) = TABLE.get() {
+        return Ok(table);
+    }
+    let table = Hip::load(&Search::default())?;
+    Ok(TABLE.get_or_init(|| table))
+}
+
+fn no_device_hint(kind: PlatformKind) -> String {
+    if kind != PlatformKind::Amd {
+        return "it reports no device".to_owned();
+    }
+    let kfd = std::path::Path::new("/dev/kfd");
+    let driver = if !cfg!(target_os = "linux") {
+        "check that AMD's driver is installed"
+    } else if !kfd.exists() {
+        "/dev/kfd is not there: either this machine has no AMD GPU, or its amdgpu driver is not loaded (in a container, pass --device /dev/kfd --device /dev/dri)"
+    } else if std::fs::OpenOptions::new().read(true).write(true).open(kfd).is_err() {
+        "/dev/kfd cannot be opened: add your user to the groups render and video, and log in again"
+    } else {
+        "the driver is there; look at HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES, and whether this ROCm supports the GPU"
+    };
+    format!("the library loads but finds no device; {driver}")
+}

@@ -1,0 +1,246 @@
+//! Streams: queues of work that run in order, each with a memory pool of its own. Copies live in `copy.rs`, captures in
+//! `graph.rs`.
+
+use crate::buffer::{Block, Buffer};
+use crate::device::Device;
+use crate::dispose::Resource;
+use crate::driver::call;
+use crate::element::DeviceCopy;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::graph::{Captured, Session};
+use crate::pool::{Allocation, Pool, PoolStats};
+use crate::staging::Ring;
+use hip_abi::{hipError_t, hipStreamNonBlocking, hipStream_t};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A queue of work on a device. Cloning is cheap, and all clones are the same queue.
+///
+/// Memory comes from streams: a buffer belongs to the stream that made it, and its memory can be used again by that
+/// stream as soon as it is dropped, because the stream runs in order.
+///
+/// ```
+/// let stream = hip::Platform::named("host")?.device(0)?.new_stream()?;
+/// let numbers = stream.upload(&[1.0f32, 2.0, 3.0])?;
+/// assert_eq!(numbers.to_vec()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), hip::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Stream(pub(crate) Arc<StreamInner>);
+
+pub(crate) struct StreamInner {
+    device: Device,
+    handle: hipStream_t,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) staging: Mutex<Option<Ring>>,
+    /// The event by which other streams wait for this one; used under its lock, from recording to the last wait.
+    fence: Mutex<Option<Event>>,
+    /// Whether `captured` holds something, so that the common path takes no lock.
+    pub(crate) capturing: AtomicBool,
+    pub(crate) captured: Mutex<Option<Captured>>,
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        device.0.bind()?;
+        let mut handle = hipStream_t::NULL;
+        // Independent of the null stream: foreign code that uses that one must not serialise our work.
+        // SAFETY: the pointer is to a live handle.
+        unsafe {
+            call!(device.platform(), hipStreamCreateWithFlags(&mut handle, hipStreamNonBlocking), || format!(
+                "making a stream on device {}",
+                device.ordinal()
+            ))
+        }?;
+        let inner = Arc::new(StreamInner {
+            device: device.clone(),
+            handle,
+            pool: Pool::for_stream(device),
+            staging: Mutex::new(None),
+            fence: Mutex::new(None),
+            capturing: AtomicBool::new(false),
+            captured: Mutex::new(None),
+        });
+        device.0.register(&inner);
+        Ok(Self(inner))
+    }
+
+    /// The device of this stream.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The handle as the C calls take it, valid while this stream lives.
+    #[inline]
+    pub fn handle(&self) -> hipStream_t {
+        self.0.handle
+    }
+
+    /// Waits until all work submitted so far is done. An error of a kernel comes out here.
+    pub fn synchronize(&self) -> Result<()> {
+        self.refuse_in_capture("waiting for the stream")?;
+        self.0.device.0.bind()?;
+        self.0.synchronize()
+    }
+
+    /// True when all work submitted so far is done.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.refuse_in_capture("asking whether the stream is idle")?;
+        self.0.device.0.bind()?;
+        // SAFETY: the handle is alive.
+        let outcome =
+            unsafe { call!(self.device().platform(), hipStreamQuery(self.handle()), || "looking at a stream") };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some(hipError_t::hipErrorNotReady) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A new event, recorded here.
+    pub fn record(&self) -> Result<Event> {
+        let event = Event::new(self.device())?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// A new event with a time, recorded here.
+    pub fn record_timed(&self) -> Result<Event> {
+        let event = Event::timed(self.device())?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// Lets work submitted here from now on wait for an event, of this stream or another, on this device or another.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.0.device.0.bind()?;
+        // SAFETY: both handles are alive.
+        unsafe {
+            call!(self.device().platform(), hipStreamWaitEvent(self.handle(), event.handle(), 0), || {
+                "letting a stream wait for an event"
+            })
+        }?;
+        if let Some(session) = event.session() {
+            session.join(self);
+        }
+        Ok(())
+    }
+
+    /// Lets work submitted here from now on wait for all work submitted to `other` so far.
+    pub fn wait_for(&self, other: &Stream) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        let mut fence = other.0.fence.lock().unwrap_or_else(PoisonError::into_inner);
+        if fence.is_none() {
+            *fence = Some(Event::new(other.device())?);
+        }
+        if let Some(event) = &*fence {
+            event.record(other)?;
+            self.wait(event)?;
+        }
+        Ok(())
+    }
+
+    /// A buffer of `len` elements. Its contents are whatever the memory held before.
+    pub fn alloc<T: DeviceCopy>(&self, len: usize) -> Result<Buffer<T>> {
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
+            Error::refused(format!("a buffer of {len} elements of {} bytes is larger than any memory", size_of::<T>()))
+        })?;
+        if bytes == 0 {
+            self.0.device.0.report_deferred()?;
+            return Ok(Buffer::from_block(Block::empty(self), len));
+        }
+        let allocation = self.0.allocate(bytes)?;
+        Ok(Buffer::from_block(Block::new(self, allocation), len))
+    }
+
+    /// A buffer of `len` elements with all bytes zero.
+    pub fn zeros<T: DeviceCopy>(&self, len: usize) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(len)?;
+        buffer.zero()?;
+        Ok(buffer)
+    }
+
+    /// A buffer with a copy of `data`.
+    pub fn upload<T: DeviceCopy>(&self, data: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.write(data)?;
+        Ok(buffer)
+    }
+
+    /// What the pool of this stream holds and has done.
+    pub fn pool_stats(&self) -> PoolStats {
+        self.0.pool.stats()
+    }
+
+    /// True while a capture is being made on this stream.
+    #[inline]
+    pub fn is_capturing(&self) -> bool {
+        self.0.capturing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        if !self.is_capturing() {
+            return None;
+        }
+        let captured = self.0.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        captured.as_ref().map(|captured| captured.session.clone())
+    }
+
+    pub(crate) fn refuse_in_capture(&self, what: &str) -> Result<()> {
+        if !self.is_capturing() {
+            return Ok(());
+        }
+        Err(Error::refused(format!("{what} is not possible while the stream is being captured; do it before or after")))
+    }
+}
+
+impl StreamInner {
+    /// Waits for this stream. Expects its device to be current.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        // SAFETY: the handle is alive.
+        unsafe { call!(self.device.platform(), hipStreamSynchronize(self.handle), || "waiting for a stream") }
+    }
+
+    /// Memory of at least `bytes` bytes: from the capture's pool while one is made, otherwise from this stream's.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.device.0.report_deferred()?;
+        if self.capturing.load(Ordering::Acquire) {
+            let pool = {
+                let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+                captured.as_ref().map(|captured| captured.pool.clone())
+            };
+            if let Some(pool) = pool {
+                return pool.allocate(bytes);
+            }
+        }
+        self.pool.allocate(bytes)
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        // The pool and the staging ring go next: nothing may still be using them.
+        let drained = self.device.0.bind_quietly().and_then(|()| self.synchronize());
+        self.device.0.defer(drained);
+        self.device.0.dispose(Resource::Stream(self.handle));
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stream {}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?}, device {})", self.0.handle.0, self.device().ordinal())
+    }
+}
