@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 const UNIT: u64 = 256;
 /// Classes up to this size share segments; a larger one has a segment of exactly its size, because a small block left in a
 /// large segment would pin all of it.
-const SMALL: u64 = 1 << 20;
+const SMALL: u64 = 1 << 19;
 /// The smallest segment for small blocks, and the largest. In between it is an eighth of what there is already.
 const SEGMENT: u64 = 2 << 20;
 const SEGMENT_LIMIT: u64 = 32 << 20;
 /// A large block is cut only when at least this is left over.
-const LARGE_REST: u64 = 1 << 20;
+const LARGE_REST: u64 = SMALL;
 /// Below this a pool keeps what it has: giving it back and asking for it again costs more than it is worth.
 const KEPT_ALWAYS: u64 = 8 << 20;
 
