@@ -66,7 +66,7 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
-    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 2, 4)
+    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4)
 FOR_QUANTIZED(MAT_VEC_ALL)
 
 #define MAT_MUL(name, Format)                                                                                          \

@@ -10,18 +10,22 @@ constexpr u32 QUANTIZE_THREADS = 256;
 struct Step {
     f32 step;   // value = step * byte
     i16 sum[2]; // of the first and of the last 16 bytes
+
+    // A choice and not an index: an index that is known only at run time would put the structure into memory.
+    MEMBER i32 half(u32 which) const { return which ? sum[1] : sum[0]; }
 };
 
-// Where quantized activations lie: `columns` rows of k bytes, and their steps.
+// Where quantized activations lie: rows of k bytes, and their steps. Both fit into 32 bits of offset, which the launch
+// layer sees to: one base address and small offsets leave registers for the weights.
 struct Activations {
     const u8 *bytes;
     const Step *steps;
 
     MEMBER Words<4> piece(u32 column, u32 k, u32 piece) const {
-        return words<4, 16>(bytes + (u64)column * k + PIECE * piece);
+        return words<4, 16>(bytes + (column * k + PIECE * piece));
     }
     MEMBER Step step(u32 column, u32 k, u32 piece) const {
-        return steps[(u64)column * (k / ACTIVATION_BLOCK) + piece / 2];
+        return steps[column * (k / ACTIVATION_BLOCK) + piece / 2];
     }
 };
 

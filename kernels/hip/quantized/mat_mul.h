@@ -69,7 +69,7 @@ template <typename F> DEVICE void drop_cargo(const TileCargo &cargo, TileStep &t
         UNROLL
         for (u32 i = 0; i < 4; i++) words[i] = cargo.words[i];
         store<4>(&tile.bytes[line][4 * half], words);
-        tile.sum[half][line] = cargo.step.sum[half];
+        tile.sum[half][line] = (i16)cargo.step.half(half);
         if (half == 0) tile.step[line] = cargo.step.step;
     }
 }

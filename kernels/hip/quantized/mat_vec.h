@@ -36,9 +36,41 @@ struct Route {
     u32 pairs, expert_count;
 };
 
-template <typename F, u32 ROWS, u32 COLUMNS>
-DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activations, const u32 (&column)[COLUMNS],
-                       u32 k, u32 lane, u32 team, f32 (&sum)[ROWS][COLUMNS]) {
+// Which activations a call works on, and what becomes of the results. Asked for when they are needed and not before: eight
+// columns' worth of addresses would not fit into the scalar registers of a wave.
+struct PlainColumns {
+    u32 base, count;
+
+    MEMBER u32 source(u32 c) const { return min_of(base + c, count - 1); }
+    MEMBER u32 target(u32 c) const { return base + c; }
+    MEMBER bool valid(u32 c) const { return base + c < count; }
+    MEMBER f32 finish(u32, f32 sum) const { return sum; }
+};
+
+// `run` neighbouring pairs of a route with one expert, from `pair` on.
+struct RoutedColumns {
+    const Route &route;
+    u32 pair, run;
+    bool known; // the expert exists; otherwise the results are zero
+
+    MEMBER u32 slot(u32 c) const {
+        const u32 at = pair + min_of(c, run - 1);
+        return route.slots ? route.slots[at] : at;
+    }
+    MEMBER u32 source(u32 c) const { return route.share.quotient(min_of(slot(c), route.pairs - 1)); }
+    MEMBER u32 target(u32 c) const { return slot(c); }
+    MEMBER bool valid(u32 c) const { return c < run && slot(c) < route.pairs; }
+    MEMBER f32 finish(u32 c, f32 sum) const {
+        return !known ? 0.0f : route.weights ? sum * route.weights[slot(c)] : sum;
+    }
+};
+
+template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
+DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activations, const Columns &columns, u32 k, u32 lane,
+                       u32 team, f32 (&sum)[ROWS][COLUMNS]) {
+    u32 column[COLUMNS];
+    UNROLL
+    for (u32 c = 0; c < COLUMNS; c++) column[c] = columns.source(c);
     constexpr u32 UNITS = F::ELEMENTS / PIECE / F::UNIT; // in a block
     const u32 units = k / (PIECE * F::UNIT);
     for (u32 at = lane; at < units; at += team) {
@@ -62,7 +94,7 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
                 Words<4> bytes[F::MERGE];
                 UNROLL
                 for (u32 m = 0; m < F::MERGE; m++) bytes[m] = activations.piece(column[c], k, piece + m);
-                const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.sum[piece % 2];
+                const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.half(piece % 2);
                 UNROLL
                 for (u32 r = 0; r < ROWS; r++) {
                     i32 dot = F::ZERO ? -(i32)F::ZERO * total : 0;
@@ -77,12 +109,10 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
     }
 }
 
-// The rows of this team against COLUMNS activations, added up and stored: result (c, r) goes to out[to[c] + r] where
-// c < columns. All threads of the block take part.
-template <typename F, u32 ROWS, u32 COLUMNS>
-DEVICE void mat_vec(const u8 *weights, const Activations &activations, const u32 (&column)[COLUMNS],
-                    const f32 (&factor)[COLUMNS], const u64 (&to)[COLUMNS], u32 columns, const Output &out, u32 rows, u32 k,
-                    u32 team_log2) {
+// The rows of this team against COLUMNS activations, added up and stored. All threads of the block take part.
+template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
+DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 rows,
+                    u32 k, u32 team_log2) {
     const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
     const u32 first = (block_x() * (MAT_VEC_THREADS >> team_log2) + (thread_x() >> team_log2)) * ROWS;
     const u64 row_bytes = (u64)(k / F::ELEMENTS) * F::BYTES;
@@ -95,7 +125,7 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const u32
         UNROLL
         for (u32 c = 0; c < COLUMNS; c++) sum[r][c] = 0.0f;
     }
-    accumulate<F, ROWS, COLUMNS>(row, activations, column, k, lane, team, sum);
+    accumulate<F, ROWS, COLUMNS>(row, activations, columns, k, lane, team, sum);
 
     const u32 wave = wave_size();
     if (team > 1) {
@@ -126,13 +156,16 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const u32
             }
         }
     }
-    UNROLL
-    for (u32 c = 0; c < COLUMNS; c++) {
+    // Each result has a lane of its own where the team is large enough. The lane finds out by itself where its result goes:
+    // for all results at once that would take more scalar registers than there are.
+    NO_UNROLL
+    for (u32 mine = lane; mine < ROWS * COLUMNS; mine += team) {
+        const u32 c = mine / ROWS, r = mine % ROWS;
+        f32 value = 0.0f;
         UNROLL
-        for (u32 r = 0; r < ROWS; r++) {
-            // Each result has a lane of its own where the team is large enough.
-            const bool mine = lane == ((c * ROWS + r) & (team - 1));
-            if (mine && c < columns && first + r < rows) out.put(to[c] + first + r, sum[r][c] * factor[c]);
+        for (u32 i = 0; i < ROWS * COLUMNS; i++) value = mine == i ? sum[i % ROWS][i / ROWS] : value;
+        if (first + r < rows && columns.valid(c)) {
+            out.put((u64)columns.target(c) * rows + first + r, columns.finish(c, value));
         }
     }
 }
@@ -140,18 +173,7 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const u32
 template <typename F, u32 ROWS, u32 COLUMNS>
 DEVICE void mat_vec_plain(const u8 *RESTRICT weights, const Activations &activations, const Output &out, u32 rows, u32 k,
                           u32 columns, u32 team_log2) {
-    for (u32 base = block_y() * COLUMNS; base < columns; base += grid_y() * COLUMNS) {
-        u32 column[COLUMNS];
-        f32 factor[COLUMNS];
-        u64 to[COLUMNS];
-        UNROLL
-        for (u32 c = 0; c < COLUMNS; c++) {
-            column[c] = min_of(base + c, columns - 1);
-            factor[c] = 1.0f;
-            to[c] = (u64)column[c] * rows;
-        }
-        mat_vec<F, ROWS, COLUMNS>(weights, activations, column, factor, to, columns - base, out, rows, k, team_log2);
-    }
+    mat_vec<F, ROWS, COLUMNS>(weights, activations, PlainColumns{block_y() * COLUMNS, columns}, out, rows, k, team_log2);
 }
 
 // Pairs block_y() * COLUMNS .. of a route. Neighbouring pairs with the same expert share a pass over its weights, so a
@@ -159,36 +181,20 @@ DEVICE void mat_vec_plain(const u8 *RESTRICT weights, const Activations &activat
 template <typename F, u32 ROWS, u32 COLUMNS>
 DEVICE void mat_vec_routed(const u8 *RESTRICT weights, const Activations &activations, const Route &route,
                            const Output &out, u32 rows, u32 k, u32 team_log2) {
-    for (u32 base = block_y() * COLUMNS; base < route.pairs; base += grid_y() * COLUMNS) {
-        const u32 end = min_of(base + COLUMNS, route.pairs);
-        for (u32 pair = base; pair < end;) {
-            const u32 expert = route.experts[pair];
-            u32 run = 1;
-            while (pair + run < end && route.experts[pair + run] == expert) run++;
-            const bool known = expert < route.expert_count;
-            if (!known && block_x() == 0 && thread_x() == 0) {
-                report(route.fault, FAULT_EXPERT, (i64)expert, route.expert_count);
-            }
-            u32 column[COLUMNS];
-            f32 factor[COLUMNS];
-            u64 to[COLUMNS];
-            u32 valid = run;
-            UNROLL
-            for (u32 c = 0; c < COLUMNS; c++) {
-                const u32 at = pair + min_of(c, run - 1);
-                u32 slot = route.slots ? route.slots[at] : at;
-                if (slot >= route.pairs) {
-                    if (block_x() == 0 && thread_x() == 0) report(route.fault, FAULT_ROUTE, (i64)slot, route.pairs);
-                    slot = 0;
-                    valid = min_of(valid, c);
-                }
-                column[c] = route.share.quotient(slot);
-                factor[c] = !known ? 0.0f : route.weights ? route.weights[slot] : 1.0f;
-                to[c] = (u64)slot * rows;
-            }
-            const u8 *own = weights + (known ? expert : 0) * route.expert_bytes;
-            mat_vec<F, ROWS, COLUMNS>(own, activations, column, factor, to, valid, out, rows, k, team_log2);
-            pair += run;
+    const bool reporter = block_x() == 0 && thread_x() == 0;
+    const u32 end = min_of((block_y() + 1) * COLUMNS, route.pairs);
+    for (u32 pair = block_y() * COLUMNS; pair < end;) {
+        const u32 expert = route.experts[pair];
+        u32 run = 1;
+        while (pair + run < end && route.experts[pair + run] == expert) run++;
+        const bool known = expert < route.expert_count;
+        if (!known && reporter) report(route.fault, FAULT_EXPERT, (i64)expert, route.expert_count);
+        for (u32 at = pair; route.slots && reporter && at < pair + run; at++) {
+            const u32 slot = route.slots[at];
+            if (slot >= route.pairs) report(route.fault, FAULT_ROUTE, (i64)slot, route.pairs);
         }
+        const u8 *own = weights + (known ? expert : 0) * route.expert_bytes;
+        mat_vec<F, ROWS, COLUMNS>(own, activations, RoutedColumns{route, pair, run, known}, out, rows, k, team_log2);
+        pair += run;
     }
 }
