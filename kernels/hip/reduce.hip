@@ -63,14 +63,17 @@ template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
 
 // Mirrored by `ReduceShape` in src/ops/reduce.rs.
 struct ReduceShape {
-    u32 outputs;   // rows
-    u32 count;     // elements of a row
-    u32 chunk;     // elements of a piece of a row; block_y() counts the pieces
-    u32 pieces;    // pieces of a row
-    u32 team_log2; // threads for a row
-    u32 vectors;   // rows start on, and pieces are multiples of, 16 bytes
-    Layout kept;   // where row i starts
-    Layout reduced; // where element i of a row lies, from the row's start
+    u32 outputs;     // rows
+    u32 count;       // elements of a row in this launch: below 2^31, and a longer row takes several
+    u32 chunk;       // elements of a piece of a row; block_y() counts the pieces
+    u32 pieces;      // pieces of a row in all launches
+    u32 first_piece; // pieces in the launches before this one
+    u32 first_index; // elements in the launches before this one
+    u32 team_log2;   // threads for a row
+    u32 vectors;     // pieces start on 16 bytes
+    u64 start;       // where the elements of this launch begin, from a row's first one
+    Layout kept;     // where row i starts
+    Layout reduced;  // where element i lies, from `start`
 };
 
 template <typename Fold> struct Merge {
@@ -82,7 +85,7 @@ template <typename Fold>
 DEVICE void put_state(typename Fold::State state, u32 row, typename Fold::Out *dst, typename Fold::State *scratch,
                       const ReduceShape &shape) {
     if (shape.pieces == 1) dst[row] = Fold::finish(state);
-    else scratch[u64(row) * shape.pieces + block_y()] = state;
+    else scratch[u64(row) * shape.pieces + shape.first_piece + block_y()] = state;
 }
 
 template <typename Fold, typename T>
@@ -92,11 +95,11 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
     const Team team = Team::along(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const bool active = row < shape.outputs;
-    const T *at = src + (active ? shape.kept.offset(row) : 0);
+    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
     const u32 begin = block_y() * shape.chunk;
     const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
 
-    const State start = Fold::start(active && Fold::needs_first ? at[0] : T{});
+    const State start = Fold::start(active && Fold::needs_first ? first[0] : T{});
     State state = start;
     u32 done = begin;
     if (shape.vectors) {
@@ -107,7 +110,7 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
         for (u32 i = begin + team.lane * N; i < whole; i += team.size * N) {
             const Vec<T, N> v = load<N>(at + i);
             UNROLL
-            for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], i + j);
+            for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i + j);
         }
         UNROLL
         for (u32 width = N / 2; width > 0; width /= 2) {
@@ -117,7 +120,7 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
         state = lanes[0];
         done = whole;
     }
-    for (u32 i = done + team.lane; i < end; i += team.size) Fold::take(state, at[i], i);
+    for (u32 i = done + team.lane; i < end; i += team.size) Fold::take(state, at[i], shape.first_index + i);
     state = team_reduce(state, team, Merge<Fold>());
     if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
 }
@@ -130,20 +133,20 @@ DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold:
     const Team team = Team::across(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const bool active = row < shape.outputs;
-    const T *at = src + (active ? shape.kept.offset(row) : 0);
+    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
     const u32 begin = block_y() * shape.chunk;
     const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
 
-    State state = Fold::start(active && Fold::needs_first ? at[0] : T{});
+    State state = Fold::start(active && Fold::needs_first ? first[0] : T{});
     u32 i = begin + team.lane;
     for (; i + (AHEAD - 1) * team.size < end; i += AHEAD * team.size) {
         T x[AHEAD];
         UNROLL
         for (u32 j = 0; j < AHEAD; j++) x[j] = at[shape.reduced.offset(i + j * team.size)];
         UNROLL
-        for (u32 j = 0; j < AHEAD; j++) Fold::take(state, x[j], i + j * team.size);
+        for (u32 j = 0; j < AHEAD; j++) Fold::take(state, x[j], shape.first_index + i + j * team.size);
     }
-    for (; i < end; i += team.size) Fold::take(state, at[shape.reduced.offset(i)], i);
+    for (; i < end; i += team.size) Fold::take(state, at[shape.reduced.offset(i)], shape.first_index + i);
     state = team_reduce_across(state, team, Merge<Fold>());
     if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
 }
