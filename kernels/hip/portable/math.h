@@ -64,7 +64,7 @@ template <typename F> struct Reduced {
 };
 DEVICE Reduced<f32> reduce_exp(f32 x) {
     f32 k = nearest(x * 1.44269504f);
-    return Reduced<f32>{(i32)k, (x - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cf8p-20f};
+    return Reduced<f32>{(i32)k, (x - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cp-20f};
 }
 DEVICE Reduced<f64> reduce_exp(f64 x) {
     f64 k = nearest(x * 1.4426950408889634074);
@@ -148,7 +148,7 @@ DEVICE Split<f64> split_log(f64 x) {
                       bit_cast<f64>((shifted & 0x000fffffffffffffull) + 0x3fe6a09e667f3bcdull) - 1.0};
 }
 DEVICE f32 ln2_high(f32) { return 0x1.62e4p-1f; }
-DEVICE f32 ln2_low(f32) { return 0x1.7f7d1cf8p-20f; }
+DEVICE f32 ln2_low(f32) { return 0x1.7f7d1cp-20f; }
 DEVICE f64 ln2_high(f64) { return 0x1.62e42feep-1; }
 DEVICE f64 ln2_low(f64) { return 0x1.a39ef35793c76p-33; }
 

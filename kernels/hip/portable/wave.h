@@ -11,20 +11,20 @@ DEVICE u32 lane_index() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn
 DEVICE u32 shuffle_word(u32 word, u32 lane) { return (u32)__builtin_amdgcn_ds_bpermute((i32)(lane << 2), (i32)word); }
 // Older compilers know the wave size as a macro and refuse the other width; newer ones take 64 everywhere.
 #if defined(__AMDGCN_WAVEFRONT_SIZE) && __AMDGCN_WAVEFRONT_SIZE == 32
-DEVICE u64 ballot(bool yes) { return __builtin_amdgcn_ballot_w32(yes); }
+DEVICE u64 wave_ballot(bool yes) { return __builtin_amdgcn_ballot_w32(yes); }
 #else
-DEVICE u64 ballot(bool yes) { return __builtin_amdgcn_ballot_w64(yes); }
+DEVICE u64 wave_ballot(bool yes) { return __builtin_amdgcn_ballot_w64(yes); }
 #endif
 #elif defined(TARGET_NVIDIA)
 DEVICE u32 wave_size() { return 32; }
 DEVICE u32 lane_index() { return threadIdx.x & 31u; }
 DEVICE u32 shuffle_word(u32 word, u32 lane) { return __shfl_sync(0xffffffffu, word, (int)lane); }
-DEVICE u64 ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
+DEVICE u64 wave_ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
 #else
 DEVICE u32 wave_size() { return (u32)warpSize; }
 DEVICE u32 lane_index() { return threadIdx.x & ((u32)warpSize - 1u); }
 DEVICE u32 shuffle_word(u32 word, u32 lane) { return __shfl(word, (int)lane); }
-DEVICE u64 ballot(bool yes) { return __ballot(yes); }
+DEVICE u64 wave_ballot(bool yes) { return __ballot(yes); }
 #endif
 DEVICE u32 wave_index() { return thread_x() / wave_size(); }
 
