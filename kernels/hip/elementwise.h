@@ -43,11 +43,14 @@ template <typename T, typename... Rest> struct Widest<T, Rest...> {
     static constexpr u32 size = sizeof(T) > Widest<Rest...>::size ? sizeof(T) : Widest<Rest...>::size;
 };
 
-// How much one thread does. `width` elements make 16 bytes of the widest operand (`vector_width` in src/elementwise.rs).
-template <typename Op, typename... T> struct Work {
+// How much one thread does: `batch` pieces of `width` elements, which make 16 bytes of the widest operand. Heavy operators
+// take one piece after the other. Mirrored by `Work` in src/elementwise.rs.
+template <typename... T> struct Work {
     static constexpr u32 width = 16 / Widest<T...>::size;
-    static constexpr u32 batch = Op::heavy || width == 16 ? 1 : (width == 8 ? 2 : 4);
+    static constexpr u32 batch = width == 16 ? 1 : (width == 8 ? 2 : 4);
 };
+#define ROWS_BATCH 2
+#define STRIDED_BATCH 4
 
 template <typename T, u32 WIDTH, u32 BATCH> struct Batch { Vec<T, WIDTH> at[BATCH]; };
 
@@ -77,11 +80,14 @@ DEVICE void store_batch(const Params &params, Out *to, const Batch<In, WIDTH, BA
 
 template <typename Op, typename Out, typename... In>
 DEVICE void contiguous(u64 count, const Params &params, Out *out, const In *...in) {
-    constexpr u32 WIDTH = Work<Op, Out, In...>::width, BATCH = Work<Op, Out, In...>::batch;
+    constexpr u32 WIDTH = Work<Out, In...>::width, BATCH = Work<Out, In...>::batch;
+    constexpr u32 ONCE = Op::heavy ? 1 : BATCH, STEP = ELEMENTWISE_THREADS * WIDTH * ONCE;
     constexpr u32 TILE = ELEMENTWISE_THREADS * WIDTH * BATCH;
     u64 start = (u64)block_x() * TILE;
     if (start + TILE <= count) {
-        store_batch<Op, Out, WIDTH, BATCH>(params, out + start, load_batch<WIDTH, BATCH>(in + start)...);
+        NO_UNROLL
+        for (u32 step = 0; step < TILE; step += STEP)
+            store_batch<Op, Out, WIDTH, ONCE>(params, out + start + step, load_batch<WIDTH, ONCE>(in + start + step)...);
     } else {
         NO_UNROLL
         for (u64 i = start + thread_x(); i < count; i += ELEMENTWISE_THREADS) out[i] = Op::apply(params, in[i]...);
@@ -113,7 +119,7 @@ DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out 
     typename IndicesUpTo<sizeof...(In)>::type operands;
     constexpr u32 TILE = ELEMENTWISE_THREADS * BATCH;
     u32 start = block_x() * TILE + thread_x();
-    if (block_x() * TILE + TILE <= shape.count) {
+    if (!Op::heavy && block_x() * TILE + TILE <= shape.count) {
         UNROLL
         for (u32 b = 0; b < BATCH; b++)
             walk_one<Op, WIDTH>(operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
@@ -188,11 +194,11 @@ DEVICE void tiled(const Tiled<sizeof...(In)> &shape, const Params &params, Out *
 
 template <typename Op, typename Out, typename... In>
 DEVICE void rows(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
-    walk<Op, Work<Op, Out, In...>::width, Op::heavy ? 1 : 2>(shape, params, out, in...);
+    walk<Op, Work<Out, In...>::width, ROWS_BATCH>(shape, params, out, in...);
 }
 template <typename Op, typename Out, typename... In>
 DEVICE void strided(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
-    walk<Op, 1, Op::heavy ? 1 : 4>(shape, params, out, in...);
+    walk<Op, 1, STRIDED_BATCH>(shape, params, out, in...);
 }
 
 // One row of a module's table makes the four entry points of an operator, which is the last argument.

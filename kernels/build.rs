@@ -1,0 +1,119 @@
+//! Makes every module self-contained (its source with the headers pasted in), compiles it for the embedded device, and
+//! writes what the registry includes: the source, the code object and the names of its kernels.
+//! A module whose text has not changed is not compiled again.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn main() {
+    println!("cargo::rerun-if-changed=hip");
+    println!("cargo::rerun-if-env-changed=CXX");
+    if let Err(message) = run() {
+        // A build script's way of failing with a sentence.
+        println!("cargo::error={}", message.replace('\n', "\ncargo::error="));
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), String> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script, run by cargo")?);
+    let folder = Path::new("hip");
+    // The compiler is part of this program: when it changes, every object is made anew.
+    let compiler = hash(&fs::read(std::env::current_exe().map_err(|e| e.to_string())?).map_err(|e| e.to_string())?);
+
+    println!("cargo::rustc-env=HOST_COMPILER_KEY={compiler:016x}");
+
+    let mut modules = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|e| format!("reading {}: {e}", folder.display()))? {
+        let path = entry.map_err(|e| e.to_string())?.path();
+        if path.extension().is_some_and(|extension| extension == "hip") {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            modules.push((name, expand(&path)?));
+        }
+    }
+    // The longest first, so that the last one to finish is a short one.
+    modules.sort_by_key(|(name, source)| (std::cmp::Reverse(weight(source)), name.clone()));
+
+    let next = AtomicUsize::new(0);
+    let jobs = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(2).clamp(1, modules.len().max(1));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs)
+            .map(|_| {
+                scope.spawn(|| {
+                    while let Some((name, source)) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        build(&out, name, source, compiler)?;
+                    }
+                    Ok::<(), String>(())
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a compile thread panicked".to_string())?)
+    })
+}
+
+/// A guess at how long a module takes: table rows matter more than text, and rows are what modules differ in.
+fn weight(source: &str) -> usize {
+    source.matches("_DTYPES(").count()
+}
+
+/// The text of `path` with every `#include "..."` replaced by that file's text, each file once.
+fn expand(path: &Path) -> Result<String, String> {
+    fn paste(path: &Path, seen: &mut Vec<PathBuf>, text: &mut String) -> Result<(), String> {
+        if seen.iter().any(|earlier| earlier == path) {
+            return Ok(());
+        }
+        seen.push(path.to_path_buf());
+        let source = fs::read_to_string(path).map_err(|e| format!("reading {}: {e}", path.display()))?;
+        for line in source.lines() {
+            match line.trim().strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+                // Names are relative to the folder of the sources, wherever the line stands.
+                Some(name) => paste(&Path::new("hip").join(name), seen, text)?,
+                None if line.trim() == "#pragma once" => {}
+                None => {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
+        Ok(())
+    }
+    let mut text = String::new();
+    paste(path, &mut Vec::new(), &mut text)?;
+    Ok(text)
+}
+
+fn build(out: &Path, name: &str, source: &str, compiler: u64) -> Result<(), String> {
+    let write = |file: String, bytes: &[u8]| {
+        let path = out.join(file);
+        fs::write(&path, bytes).map_err(|e| format!("writing {}: {e}", path.display()))
+    };
+    let key = format!("{:016x}", hash(&(source, compiler, std::env::var("CXX").ok())));
+    if fs::read_to_string(out.join(format!("{name}.key"))).is_ok_and(|old| old == key) {
+        return Ok(());
+    }
+    let file_name = format!("{name}.hip");
+    let request = hip_host::compile::CompileRequest {
+        name: &file_name,
+        source,
+        options: &["-std=c++17", "-O3", "-DNDEBUG"],
+        ..Default::default()
+    };
+    let object = hip_host::compile::compile(&request)
+        .map_err(|error| format!("compiling module {name} for the embedded device: {error}"))?;
+    let mut kernels = object.kernels;
+    kernels.sort();
+    write(file_name, source.as_bytes())?;
+    write(format!("{name}.host"), &object.image)?;
+    write(format!("{name}.kernels.rs"), format!("&{kernels:?}").as_bytes())?;
+    // Last, so that an interrupted build starts this module again.
+    write(format!("{name}.key"), key.as_bytes())
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,292 @@
+//! Launches of elementwise kernels: which variant of a kernel serves a set of layouts is decided here and nowhere else.
+//! The kernels, and what each variant is for, are in `hip/elementwise.h`.
+
+use crate::dtype::DType;
+use crate::kernels::{fits, one_stream, same_dims, Kernels};
+use crate::layout::{Shape, MAX_OPERANDS};
+use crate::registry::Id;
+use crate::tensor::{Operand, Output, MAX_RANK};
+use hip::{DeviceCopy, DevicePtr, Error, KernelArg, KernelArgs, LaunchConfig, Result};
+use std::ffi::c_void;
+
+const THREADS: u32 = 256;
+
+/// What a kernel takes beside its operands. `hip/elementwise.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Params {
+    first: f64,
+    second: f64,
+    fault: DevicePtr<u64>,
+}
+
+// SAFETY: three numbers of eight bytes, laid out as in C.
+unsafe impl DeviceCopy for Params {}
+
+/// How many elements make 16 bytes of the widest operand, and how many such pieces a thread takes, by variant.
+struct Work {
+    width: u64,
+    batch: u64,
+    tile_side: u64,
+}
+const ROWS_BATCH: u64 = 2;
+const STRIDED_BATCH: u64 = 4;
+
+impl Work {
+    fn new(widest: usize) -> Self {
+        let width = 16 / widest as u64;
+        Self {
+            width,
+            batch: match width {
+                16 => 1,
+                8 => 2,
+                _ => 4,
+            },
+            tile_side: if widest <= 2 { 64 } else { 32 },
+        }
+    }
+}
+
+/// The variants of an elementwise kernel, as the suffixes of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Every operand contiguous and aligned.
+    Contiguous,
+    /// The innermost dimension contiguous or broadcast everywhere, in aligned pieces of 16 bytes.
+    Rows,
+    /// Some input lies in memory along this other dimension.
+    Tile(usize),
+    /// Anything else.
+    Strided,
+}
+
+impl Variant {
+    fn suffix(self) -> &'static str {
+        match self {
+            Variant::Contiguous => "",
+            Variant::Rows => "_rows",
+            Variant::Tile(_) => "_tile",
+            Variant::Strided => "_strided",
+        }
+    }
+
+    /// `addresses` and `sizes` (of an element, in bytes) are those of the operands of `shape`, the output last.
+    fn choose(shape: &Shape, addresses: &[u64], sizes: &[usize], width: u64) -> Self {
+        let operands = 0..shape.operands;
+        let inputs = shape.operands - 1;
+        let aligned = |k: usize| addresses[k] % (width * sizes[k] as u64) == 0;
+        if operands.clone().all(|k| shape.is_contiguous(k)) {
+            return if operands.clone().all(aligned) { Variant::Contiguous } else { Variant::Strided };
+        }
+        let splits = |k: usize| {
+            let outer = &shape.stride[k][1..shape.rank];
+            match shape.stride[k][0] {
+                0 => true,
+                1 => aligned(k) && outer.iter().all(|stride| stride % width == 0),
+                _ => false,
+            }
+        };
+        if shape.size[0] % width == 0 && operands.clone().all(splits) {
+            return Variant::Rows;
+        }
+        match (0..inputs).find_map(|k| shape.swapped_dimension(k)) {
+            Some(row) => Variant::Tile(row),
+            None => Variant::Strided,
+        }
+    }
+}
+
+/// An elementwise operation: the module, the root of the kernel's name, the dtypes in it, and its parameters.
+struct Op<'a> {
+    id: Id,
+    root: &'a str,
+    dtypes: &'a [DType],
+    first: f64,
+    second: f64,
+    /// Whether the kernel may report a fault.
+    reports: bool,
+}
+
+/// The arguments of every elementwise kernel.
+struct Arguments<G, const INPUTS: usize> {
+    geometry: G,
+    params: Params,
+    out: DevicePtr<u8>,
+    inputs: [DevicePtr<u8>; INPUTS],
+}
+
+// SAFETY: one pointer for each parameter of the kernels in `hip/elementwise.h`, in their order, into `self`.
+unsafe impl<G: DeviceCopy, const INPUTS: usize> KernelArgs for Arguments<G, INPUTS> {
+    fn with_pointers<R>(&self, launch: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+        let mut pointers = [std::ptr::null_mut(); 3 + MAX_OPERANDS];
+        pointers[0] = self.geometry.argument().cast_mut();
+        pointers[1] = self.params.argument().cast_mut();
+        pointers[2] = self.out.argument().cast_mut();
+        for (pointer, input) in pointers[3..].iter_mut().zip(&self.inputs) {
+            *pointer = input.argument().cast_mut();
+        }
+        launch(&mut pointers[..3 + INPUTS])
+    }
+}
+
+impl Kernels {
+    /// A function of one tensor, such as `uexp`, into a tensor of the same dtype.
+    pub fn unary(&self, root: &str, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        self.unary_with(root, 0.0, input, out)
+    }
+
+    /// A function of one tensor with a parameter: `uelu` (alpha) and `upowf` (the exponent).
+    pub fn unary_with(&self, root: &str, parameter: f64, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        let dtype = input.dtype();
+        let op = Op { id: Id::Unary, root, dtypes: &[dtype], first: parameter, second: 0.0, reports: false };
+        self.elementwise::<1, 2>(op, [input], dtype, out)
+    }
+
+    /// The elements in order, whatever the layout they come from.
+    pub fn copy(&self, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        self.unary("ucopy", input, out)
+    }
+
+    /// `input * mul + add`.
+    pub fn affine(&self, input: &Operand<'_>, mul: f64, add: f64, out: &mut Output<'_>) -> Result<()> {
+        let dtype = input.dtype();
+        let op = Op { id: Id::Affine, root: "affine", dtypes: &[dtype], first: mul, second: add, reports: false };
+        self.elementwise::<1, 2>(op, [input], dtype, out)
+    }
+
+    /// The elements as another dtype, the one of `out`.
+    pub fn cast(&self, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        let to = out.dtype();
+        let op = Op { id: Id::Cast, root: "cast", dtypes: &[input.dtype(), to], first: 0.0, second: 0.0, reports: false };
+        self.elementwise::<1, 2>(op, [input], to, out)
+    }
+
+    /// Arithmetic on two tensors of one dtype, such as `badd`.
+    pub fn binary(&self, root: &str, lhs: &Operand<'_>, rhs: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        let dtype = lhs.dtype();
+        self.pair(root, dtype, lhs, rhs, out)
+    }
+
+    /// A comparison of two tensors of one dtype, such as `lt`, as u8: 1 where it holds.
+    pub fn compare(&self, root: &str, lhs: &Operand<'_>, rhs: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        self.pair(root, DType::U8, lhs, rhs, out)
+    }
+
+    fn pair(&self, root: &str, to: DType, lhs: &Operand<'_>, rhs: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        let dtype = lhs.dtype();
+        same_dtype(root, dtype, rhs.dtype())?;
+        let reports = root == "bdiv" && !dtype.is_float();
+        let op = Op { id: Id::Binary, root, dtypes: &[dtype], first: 0.0, second: 0.0, reports };
+        self.elementwise::<2, 3>(op, [lhs, rhs], to, out)
+    }
+
+    /// `on_true` where `condition`, of an integer dtype, is not 0, and `on_false` elsewhere.
+    pub fn where_cond(
+        &self,
+        condition: &Operand<'_>,
+        on_true: &Operand<'_>,
+        on_false: &Operand<'_>,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let dtype = on_true.dtype();
+        same_dtype("where", dtype, on_false.dtype())?;
+        let dtypes = [condition.dtype(), dtype];
+        let op = Op { id: Id::Ternary, root: "where", dtypes: &dtypes, first: 0.0, second: 0.0, reports: false };
+        self.elementwise::<3, 4>(op, [condition, on_true, on_false], dtype, out)
+    }
+
+    /// OPERANDS is INPUTS + 1.
+    fn elementwise<const INPUTS: usize, const OPERANDS: usize>(
+        &self,
+        op: Op<'_>,
+        inputs: [&Operand<'_>; INPUTS],
+        to: DType,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        same_dims(op.root, &inputs)?;
+        let dims = inputs[0].dims();
+        fits(op.root, "the result", out.count(), inputs[0].count(), out.dtype(), to)?;
+        one_stream(out.stream(), &inputs)?;
+
+        let mut out_strides = [0; MAX_RANK];
+        let mut stride = 1;
+        for d in (0..dims.len()).rev() {
+            out_strides[d] = stride;
+            stride *= dims[d];
+        }
+        let strides: [&[usize]; OPERANDS] =
+            std::array::from_fn(|k| inputs.get(k).map_or(&out_strides[..dims.len()], |input| input.strides()));
+        let addresses: [u64; OPERANDS] = std::array::from_fn(|k| inputs.get(k).map_or(out.ptr(), |input| input.ptr()).address());
+        let sizes: [usize; OPERANDS] = std::array::from_fn(|k| inputs.get(k).map_or(to, |input| input.dtype()).size());
+
+        let shape = Shape::collapse(dims, &strides);
+        let work = Work::new(sizes.iter().copied().max().unwrap_or(1));
+        let mut variant = Variant::choose(&shape, &addresses, &sizes, work.width);
+        let tiled = match variant {
+            Variant::Tile(row) => shape.tile::<OPERANDS>(row, work.tile_side),
+            _ => None,
+        };
+        if tiled.is_none() && matches!(variant, Variant::Tile(_)) {
+            variant = Variant::Strided;
+        }
+
+        let function = self.function(op.id, op.root, op.dtypes, variant.suffix())?;
+        if shape.count() == 0 {
+            return Ok(());
+        }
+        let fault = if op.reports { self.faults.arm() } else { self.faults.address() };
+        let params = Params { first: op.first, second: op.second, fault };
+        let at = |start: [u64; MAX_OPERANDS], k: usize| DevicePtr::from_address(addresses[k] + start[k] * sizes[k] as u64);
+        let stream = out.stream();
+
+        let launch = |blocks: u64, start: [u64; MAX_OPERANDS], geometry: Geometry<INPUTS, OPERANDS>| {
+            let config = LaunchConfig::new(blocks as u32, THREADS);
+            let (out, inputs) = (at(start, INPUTS), std::array::from_fn(|k| at(start, k)));
+            // SAFETY: the kernel was found by its name among those of `hip/elementwise.h`, whose parameters these are; the
+            // geometry stays inside the operands, which were checked to lie inside their memory and are borrowed until
+            // the launch is on the stream that this memory belongs to.
+            unsafe {
+                match geometry {
+                    Geometry::Count(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
+                    Geometry::Strided(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
+                    Geometry::Tiled(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
+                }
+            }
+        };
+        let none = [0; MAX_OPERANDS];
+        match (variant, tiled) {
+            (Variant::Contiguous, _) => {
+                let count = shape.count();
+                let blocks = count.div_ceil(u64::from(THREADS) * work.width * work.batch);
+                if blocks > i32::MAX as u64 {
+                    return Err(Error::refused(format!("{}: {count} elements are more than one launch can cover", op.root)));
+                }
+                launch(blocks, none, Geometry::Count(count))
+            }
+            (Variant::Tile(_), Some((tiled, blocks))) => launch(u64::from(blocks), none, Geometry::Tiled(tiled)),
+            (Variant::Rows, _) => shape.in_pieces_of(work.width).cut(&mut |part, start| {
+                let blocks = part.count().div_ceil(u64::from(THREADS) * ROWS_BATCH);
+                launch(blocks, start, Geometry::Strided(part.pack()))
+            }),
+            _ => shape.cut(&mut |part, start| {
+                let blocks = part.count().div_ceil(u64::from(THREADS) * STRIDED_BATCH);
+                launch(blocks, start, Geometry::Strided(part.pack()))
+            }),
+        }
+    }
+}
+
+/// The first argument of an elementwise kernel, by variant.
+#[allow(clippy::large_enum_variant)] // Lives for one call, on the stack; a box would be an allocation a launch.
+enum Geometry<const INPUTS: usize, const OPERANDS: usize> {
+    Count(u64),
+    Strided(crate::layout::Strided<INPUTS>),
+    Tiled(crate::layout::Tiled<OPERANDS>),
+}
+
+fn same_dtype(root: &str, left: DType, right: DType) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{root}: the operands are of dtype {left} and {right}; convert one of them first")))
+}

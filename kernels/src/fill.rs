@@ -1,0 +1,115 @@
+//! Launches of the module fill: constants into contiguous and strided tensors, and copies of rows.
+
+use crate::dtype::DType;
+use crate::kernels::{fits, one_stream, Kernels};
+use crate::layout::{Divider, Shape, INDEX_LIMIT};
+use crate::registry::Id;
+use crate::tensor::{Operand, OperandMut, Output};
+use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+
+const THREADS: u32 = 256;
+const BATCH: u64 = 4;
+
+/// Rows of pieces. `hip/fill.hip` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Copy2d {
+    count: u32,
+    pieces: Divider,
+    from_stride: u64,
+    to_stride: u64,
+}
+
+// SAFETY: integers with no padding (a count and a divider make 16 bytes), laid out as in C.
+unsafe impl DeviceCopy for Copy2d {}
+
+/// Blocks for `pieces` pieces, each thread taking a batch of them.
+fn blocks_for(pieces: u64) -> u32 {
+    pieces.div_ceil(u64::from(THREADS) * BATCH) as u32
+}
+
+impl Kernels {
+    /// Writes one value, given as the bits of an element, to every element.
+    pub fn fill(&self, bits: u64, out: &mut Output<'_>) -> Result<()> {
+        let function = self.function(Id::Fill, "fill", &[out.dtype()], "")?;
+        let (count, width) = (out.count() as u64, 16 / out.dtype().size() as u64);
+        if count == 0 {
+            return Ok(());
+        }
+        if out.ptr().address() % 16 != 0 {
+            // The pieces would not be aligned; the strided kernel writes element by element.
+            return self.fill_strided(bits, out.dtype(), out.ptr(), out.stream(), &Shape::collapse(&[out.count()], &[&[1]]));
+        }
+        let config = LaunchConfig::new(blocks_for(count.div_ceil(width)), THREADS);
+        // SAFETY: the parameters of `fill_*` in `hip/fill.hip`; `out` holds `count` elements and is borrowed for writing.
+        unsafe { function.launch(out.stream(), config, &(count, bits, out.ptr())) }
+    }
+
+    /// Writes one value, given as the bits of an element, to every element of a tensor of any layout.
+    pub fn const_set(&self, bits: u64, out: &mut OperandMut<'_>) -> Result<()> {
+        let shape = Shape::collapse(out.dims(), &[out.strides()]);
+        self.fill_strided(bits, out.dtype(), out.ptr(), out.stream(), &shape)
+    }
+
+    fn fill_strided(&self, bits: u64, dtype: DType, out: DevicePtr<u8>, stream: &hip::Stream, shape: &Shape) -> Result<()> {
+        let function = self.function(Id::Fill, "const_set", &[dtype], "")?;
+        shape.cut(&mut |part, start| {
+            let config = LaunchConfig::new(blocks_for(part.count()), THREADS);
+            let out = out.offset(start[0] as usize * dtype.size());
+            // SAFETY: the parameters of `const_set_*` in `hip/fill.hip`; the layout stays inside memory that is borrowed
+            // for writing.
+            unsafe { function.launch(stream, config, &(part.pack::<1>(), bits, out)) }
+        })
+    }
+
+    /// Copies the rows of one matrix to the rows of another. Both have two dimensions and contiguous rows.
+    pub fn copy2d(&self, from: &Operand<'_>, to: &mut OperandMut<'_>) -> Result<()> {
+        let (&[rows, cols], &[from_stride, from_col]) = (from.dims(), from.strides()) else {
+            return Err(Error::refused(format!("copy2d: the source has shape {:?}, but must have two dimensions", from.dims())));
+        };
+        let &[to_stride, to_col] = to.strides() else {
+            return Err(Error::refused(format!("copy2d: the target has shape {:?}, but must have two dimensions", to.dims())));
+        };
+        if from.dims() != to.dims() || (cols > 1 && (from_col != 1 || to_col != 1)) {
+            return Err(Error::refused(format!(
+                "copy2d: shapes {:?} and {:?} with strides {:?} and {:?} are not two matrices of one shape with contiguous rows",
+                from.dims(),
+                to.dims(),
+                from.strides(),
+                to.strides()
+            )));
+        }
+        let dtype = from.dtype();
+        fits("copy2d", "the target", rows * cols, rows * cols, to.dtype(), dtype)?;
+        one_stream(to.stream(), &[from])?;
+
+        let width = 16 / dtype.size();
+        let aligned = |address: u64, stride: usize| address % 16 == 0 && stride % width == 0;
+        let whole = cols % width == 0 && aligned(from.ptr().address(), from_stride) && aligned(to.ptr().address(), to_stride);
+        let width = if whole { width } else { 1 };
+        let function = self.function(Id::Fill, "copy2d", &[dtype], if whole { "_rows" } else { "" })?;
+
+        let pieces = (cols / width) as u64;
+        if pieces == 0 || rows == 0 {
+            return Ok(());
+        }
+        if pieces >= INDEX_LIMIT {
+            return Err(Error::refused(format!("copy2d: rows of {cols} elements are too long for one launch; copy them as buffers")));
+        }
+        let step = ((INDEX_LIMIT - 1) / pieces) as usize;
+        for first in (0..rows).step_by(step) {
+            let part = step.min(rows - first) as u64;
+            let shape = Copy2d {
+                count: (part * pieces) as u32,
+                pieces: Divider::new(pieces),
+                from_stride: from_stride as u64,
+                to_stride: to_stride as u64,
+            };
+            let at = |base: DevicePtr<u8>, stride: usize| base.offset(first * stride * dtype.size());
+            let args = (shape, at(to.ptr(), to_stride), at(from.ptr(), from_stride));
+            // SAFETY: the parameters of `copy2d_*` in `hip/fill.hip`; both layouts stay inside memory that is borrowed.
+            unsafe { function.launch(to.stream(), LaunchConfig::new(blocks_for(u64::from(shape.count)), THREADS), &args)? };
+        }
+        Ok(())
+    }
+}

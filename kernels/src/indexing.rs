@@ -1,0 +1,236 @@
+//! Launches of the module indexing. Every operation is a box of left x ids x right elements, in which an id stands for the
+//! row of one operand. Ids are checked by the kernels; what they find comes out of [`Kernels::check`].
+
+use crate::kernels::{fits, one_stream, Kernels};
+use crate::layout::{Divider, Shape, MAX_OPERANDS};
+use crate::registry::Id;
+use crate::tensor::{Operand, OperandMut, Output, MAX_RANK};
+use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
+
+const THREADS: u32 = 256;
+const BATCH: u64 = 4;
+
+/// The box as the kernels take it (`hip/indexing.hip`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Box {
+    count: u32,
+    unused: u32,
+    right: Divider,
+    row: Divider,
+    bound: u64,
+    dense_left: u64,
+    dense_row: u64,
+    indexed_left: u64,
+    indexed_row: u64,
+    ids_left: u64,
+    ids_row: u64,
+    ids_right: u64,
+}
+
+// SAFETY: integers with no padding (two dividers make 24 bytes), laid out as in C.
+unsafe impl DeviceCopy for Box {}
+
+/// The sizes of a tensor around one of its dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexDims {
+    /// The product of the dimensions before.
+    pub left: usize,
+    /// The dimension itself.
+    pub size: usize,
+    /// The product of the dimensions after.
+    pub right: usize,
+}
+
+impl IndexDims {
+    /// Splits `dims` at `dim`.
+    pub fn split(root: &str, dims: &[usize], dim: usize) -> Result<Self> {
+        match dims.get(dim) {
+            Some(&size) => Ok(Self { left: dims[..dim].iter().product(), size, right: dims[dim + 1..].iter().product() }),
+            None => Err(Error::refused(format!("{root}: dimension {dim} of a tensor of shape {dims:?} does not exist"))),
+        }
+    }
+}
+
+/// Everything about one launch but the pointers.
+struct Plan<'a> {
+    root: &'a str,
+    ids: &'a Operand<'a>,
+    /// The strides of an id along left, rows and right.
+    ids_strides: [usize; 3],
+    /// Left, ids and right.
+    sizes: [usize; 3],
+    /// The tensor in which ids stand for rows.
+    indexed: IndexDims,
+    /// Whether elements are only read through ids, whole rows at a time, so that 16-byte pieces can be.
+    rows: bool,
+}
+
+impl Kernels {
+    /// Rows of `src` along `dim`, one for each of the ids, which have one dimension.
+    pub fn index_select(&self, src: &Operand<'_>, ids: &Operand<'_>, dim: usize, out: &mut Output<'_>) -> Result<()> {
+        let indexed = IndexDims::split("index-select", src.dims(), dim)?;
+        let (count, stride) = one_dimension("index-select", ids)?;
+        contiguous("index-select", "the source", src.is_contiguous())?;
+        let sizes = [indexed.left, count, indexed.right];
+        fits("index-select", "the result", out.count(), sizes.iter().product(), out.dtype(), src.dtype())?;
+        one_stream(out.stream(), &[src, ids])?;
+        let plan = Plan { root: "is", ids, ids_strides: [0, stride, 0], sizes, indexed, rows: true };
+        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.ptr(), src.ptr(), out.stream())
+    }
+
+    /// For each id, the element of `src` at its own position but with the id in place of `dim`.
+    pub fn gather(&self, src: &Operand<'_>, ids: &Operand<'_>, dim: usize, out: &mut Output<'_>) -> Result<()> {
+        let indexed = IndexDims::split("gather", src.dims(), dim)?;
+        let of_ids = IndexDims::split("gather", ids.dims(), dim)?;
+        contiguous("gather", "the source", src.is_contiguous())?;
+        contiguous("gather", "the tensor of ids", ids.is_contiguous())?;
+        around("gather", ids.dims(), src.dims(), dim)?;
+        fits("gather", "the result", out.count(), ids.count(), out.dtype(), src.dtype())?;
+        one_stream(out.stream(), &[src, ids])?;
+        let plan = Plan::dense("gather", ids, of_ids, indexed);
+        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.ptr(), src.ptr(), out.stream())
+    }
+
+    /// Writes each element of `src` to `dst`, at its own position but with its id in place of `dim`. Where several have one
+    /// destination, one of them is written.
+    pub fn scatter(&self, dst: &mut OperandMut<'_>, ids: &Operand<'_>, src: &Operand<'_>, dim: usize) -> Result<()> {
+        self.scatter_by("scatter", "s", dst, ids, src, dim)
+    }
+
+    /// As [`Kernels::scatter`], but adds to what is there. The order of floating sums is not fixed.
+    pub fn scatter_add(&self, dst: &mut OperandMut<'_>, ids: &Operand<'_>, src: &Operand<'_>, dim: usize) -> Result<()> {
+        self.scatter_by("scatter-add", "sa", dst, ids, src, dim)
+    }
+
+    fn scatter_by(
+        &self,
+        what: &str,
+        root: &str,
+        dst: &mut OperandMut<'_>,
+        ids: &Operand<'_>,
+        src: &Operand<'_>,
+        dim: usize,
+    ) -> Result<()> {
+        let indexed = IndexDims::split(what, dst.dims(), dim)?;
+        let of_ids = IndexDims::split(what, ids.dims(), dim)?;
+        contiguous(what, "the target", dst.is_contiguous())?;
+        contiguous(what, "the source", src.is_contiguous())?;
+        contiguous(what, "the tensor of ids", ids.is_contiguous())?;
+        around(what, ids.dims(), dst.dims(), dim)?;
+        fits(what, "the source", src.count(), ids.count(), src.dtype(), dst.dtype())?;
+        one_stream(dst.stream(), &[src, ids])?;
+        let plan = Plan::dense(root, ids, of_ids, indexed);
+        self.indexed(&plan, src.dtype(), dst.ptr(), src.ptr(), src.ptr(), dst.ptr(), dst.stream())
+    }
+
+    /// Adds each row of `src` along `dim` to the row of `dst` that its id names. The ids have one dimension. The order of
+    /// floating sums is not fixed.
+    pub fn index_add(&self, dst: &mut OperandMut<'_>, ids: &Operand<'_>, src: &Operand<'_>, dim: usize) -> Result<()> {
+        let indexed = IndexDims::split("index-add", dst.dims(), dim)?;
+        let of_src = IndexDims::split("index-add", src.dims(), dim)?;
+        let (count, stride) = one_dimension("index-add", ids)?;
+        contiguous("index-add", "the target", dst.is_contiguous())?;
+        contiguous("index-add", "the source", src.is_contiguous())?;
+        around("index-add", src.dims(), dst.dims(), dim)?;
+        let sizes = [of_src.left, count, of_src.right];
+        fits("index-add", "the source", src.count(), sizes.iter().product(), src.dtype(), dst.dtype())?;
+        one_stream(dst.stream(), &[src, ids])?;
+        let plan = Plan { root: "ia", ids, ids_strides: [0, stride, 0], sizes, indexed, rows: false };
+        self.indexed(&plan, src.dtype(), dst.ptr(), src.ptr(), src.ptr(), dst.ptr(), dst.stream())
+    }
+
+    /// `to` and `from` are what the kernel writes and reads; the one of them that is addressed by position is `dense`, the
+    /// one that is addressed through ids is `through`.
+    #[allow(clippy::too_many_arguments)]
+    fn indexed(
+        &self,
+        plan: &Plan<'_>,
+        dtype: crate::DType,
+        to: DevicePtr<u8>,
+        from: DevicePtr<u8>,
+        dense: DevicePtr<u8>,
+        through: DevicePtr<u8>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [left, rows, right] = plan.sizes;
+        let pieces = 16 / dtype.size();
+        let whole = plan.rows && right % pieces == 0 && dense.address() % 16 == 0 && through.address() % 16 == 0;
+        let variant = if whole { "_rows" } else { "" };
+        let function = self.function(Id::Indexing, plan.root, &[plan.ids.dtype(), dtype], variant)?;
+
+        // Operands of the shape: dense, through, ids. Not collapsed, since the kernels need these three dimensions.
+        let mut shape = Shape { rank: 3, size: [1; MAX_RANK], stride: [[0; MAX_RANK]; MAX_OPERANDS], operands: 3 };
+        let dense_strides = [right * rows, right, 1];
+        let through_strides = [plan.indexed.right * plan.indexed.size, 0, 1];
+        for d in 0..3 {
+            shape.size[d] = plan.sizes[2 - d] as u64;
+            shape.stride[0][d] = dense_strides[2 - d] as u64;
+            shape.stride[1][d] = through_strides[2 - d] as u64;
+            shape.stride[2][d] = plan.ids_strides[2 - d] as u64;
+        }
+        debug_assert_eq!(shape.count(), (left * rows * right) as u64);
+        if whole {
+            shape = shape.in_pieces_of(pieces as u64);
+        }
+        let fault = self.faults.arm();
+        shape.cut(&mut |part, start| {
+            let size = |d: usize| if d < part.rank { part.size[d] } else { 1 };
+            let geometry = Box {
+                count: part.count() as u32,
+                unused: 0,
+                right: Divider::new(size(0)),
+                row: Divider::new(size(1)),
+                bound: plan.indexed.size as u64,
+                dense_left: shape.stride[0][2],
+                dense_row: shape.stride[0][1],
+                indexed_left: shape.stride[1][2],
+                indexed_row: plan.indexed.right as u64,
+                ids_left: shape.stride[2][2],
+                ids_row: shape.stride[2][1],
+                ids_right: plan.ids_strides[2] as u64,
+            };
+            let at = |base: DevicePtr<u8>| {
+                let elements = if base == dense { start[0] } else { start[1] };
+                base.offset(elements as usize * dtype.size())
+            };
+            let ids = plan.ids.ptr().offset(start[2] as usize * plan.ids.dtype().size());
+            let config = LaunchConfig::new(part.count().div_ceil(u64::from(THREADS) * BATCH) as u32, THREADS);
+            // SAFETY: the parameters of the kernels in `hip/indexing.hip`; positions stay inside the checked layouts, and
+            // the kernel itself leaves out every id that does not.
+            unsafe { function.launch(stream, config, &(geometry, at(to), at(from), ids, fault)) }
+        })
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Ids that lie as the dense operand does.
+    fn dense(root: &'a str, ids: &'a Operand<'a>, of_ids: IndexDims, indexed: IndexDims) -> Self {
+        let sizes = [of_ids.left, of_ids.size, of_ids.right];
+        let ids_strides = [of_ids.size * of_ids.right, of_ids.right, 1];
+        Self { root, ids, ids_strides, sizes, indexed, rows: false }
+    }
+}
+
+fn one_dimension(root: &str, ids: &Operand<'_>) -> Result<(usize, usize)> {
+    match (ids.dims(), ids.strides()) {
+        (&[count], &[stride]) => Ok((count, stride)),
+        _ => Err(Error::refused(format!("{root}: the ids have shape {:?}, but must have one dimension", ids.dims()))),
+    }
+}
+
+fn contiguous(root: &str, what: &str, is: bool) -> Result<()> {
+    if is {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{root}: {what} must be contiguous; make it so first")))
+}
+
+/// Beside `dim`, the positions of `inner` exist in `outer`.
+fn around(root: &str, inner: &[usize], outer: &[usize], dim: usize) -> Result<()> {
+    let fits = inner.len() == outer.len() && (0..inner.len()).all(|d| d == dim || inner[d] == outer[d]);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{root}: shapes {inner:?} and {outer:?} differ in more than dimension {dim}")))
+}

@@ -1,0 +1,29 @@
+//! The kernels of candle-rocm, in HIP C++, and the layer that launches them.
+//!
+//! - [`registry`]: the modules, with their sources, code objects and kernel names.
+//! - [`ModuleStore`]: the modules of a device, each loaded once.
+//! - [`Kernels`]: every operation as a function over checked tensors ([`Operand`], [`Output`], [`OperandMut`]).
+//!
+//! An operation names its kernel by a root (`badd`, `uexp`); dtypes and the variant for the layouts at hand complete the
+//! name. A name that no module has is an operation that is not defined for the dtype, and an error says so.
+
+mod cache;
+mod dtype;
+mod elementwise;
+mod fault;
+mod fill;
+mod indexing;
+mod kernels;
+pub mod layout;
+mod name;
+pub mod registry;
+mod store;
+mod tensor;
+
+pub use cache::Cache;
+pub use dtype::DType;
+pub use indexing::IndexDims;
+pub use kernels::Kernels;
+pub use registry::{Id, Module, ALL_IDS};
+pub use store::ModuleStore;
+pub use tensor::{Operand, OperandMut, Output, MAX_RANK};

@@ -1,0 +1,38 @@
+//! Kernel names, put together on the stack: `root_dtype[_dtype][_variant]`.
+
+use crate::dtype::DType;
+
+const CAPACITY: usize = 64;
+
+/// A kernel's name.
+#[derive(Clone, Copy)]
+pub struct Name {
+    bytes: [u8; CAPACITY],
+    len: usize,
+}
+
+impl Name {
+    /// `root`, then `_` and the suffix of each dtype.
+    pub fn new(root: &str, dtypes: &[DType]) -> Self {
+        let mut name = Self { bytes: [0; CAPACITY], len: 0 }.push(root);
+        for dtype in dtypes {
+            name = name.push("_").push(dtype.suffix());
+        }
+        name
+    }
+
+    /// The name with more at its end. What does not fit is left out, which makes it the name of no kernel.
+    pub fn push(mut self, text: &str) -> Self {
+        if let Some(space) = self.bytes.get_mut(self.len..self.len + text.len()) {
+            space.copy_from_slice(text.as_bytes());
+            self.len += text.len();
+        }
+        self
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        // Only whole strings were copied in.
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}

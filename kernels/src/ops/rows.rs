@@ -1,0 +1,112 @@
+//! Which threads work on which row: how large the team of a row is and into how many pieces a long row is cut, for the
+//! reductions, the softmaxes and the norms (`hip/rows.h`). What they compute is not known here.
+
+use hip::{Device, DeviceCopy, Error, Result};
+use std::cell::Cell;
+
+/// Threads of a block, as in `hip/rows.h`.
+pub(crate) const ROW_THREADS: u32 = 256;
+
+/// 16-byte pieces a thread keeps in registers, as in `hip/rows.h`.
+const KEPT: u64 = 4;
+
+/// Contiguous rows as the kernels take them; `hip/rows.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowShape {
+    pub rows: u32,
+    pub columns: u32,
+    pub team_log2: u32,
+    pub vectors: u32,
+}
+
+// SAFETY: four integers, laid out as in C.
+unsafe impl DeviceCopy for RowShape {}
+
+thread_local! {
+    static AS_ON_A_GPU: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes this thread choose geometry as for a GPU on the embedded device too, or not. The embedded device is faster with
+/// one thread for a row, and results do not depend on it; its tests run the kernels both ways.
+#[doc(hidden)]
+pub fn plan_as_on_a_gpu(yes: bool) {
+    AS_ON_A_GPU.with(|cell| cell.set(yes));
+}
+
+/// What geometry depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// Whether neighbouring threads run side by side. On the embedded device they take turns, and every exchange between
+    /// them costs a change of stacks.
+    pub side_by_side: bool,
+    /// Threads that keep the device busy.
+    pub threads: u64,
+}
+
+impl Machine {
+    pub fn of(device: &Device) -> Self {
+        let units = u64::from(device.compute_units().max(1));
+        let side_by_side = device.platform().is_gpu() || AS_ON_A_GPU.with(Cell::get);
+        // 1024 threads a compute unit hide the latency of memory; the embedded device wants a few blocks a core.
+        Self { side_by_side, threads: units * 1024 }
+    }
+}
+
+/// The exponent of the team for each of `rows` rows of `steps` steps of work: a thread gets up to four steps while the
+/// rows keep the device busy, and fewer when they do not.
+pub(crate) fn team_log2(machine: Machine, rows: u64, steps: u64) -> u32 {
+    if !machine.side_by_side {
+        return 0;
+    }
+    let most = u64::from(ROW_THREADS);
+    let mut team = steps.div_ceil(KEPT).next_power_of_two().min(most);
+    while team < most && team < steps && rows.saturating_mul(team) < machine.threads {
+        team *= 2;
+    }
+    team.trailing_zeros()
+}
+
+/// Into how many pieces each row is cut, so that `rows` rows with teams of `team` threads keep the device busy. A piece
+/// is at least eight steps for every thread.
+pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 {
+    let busy = if machine.side_by_side { machine.threads } else { machine.threads / u64::from(ROW_THREADS) };
+    let wanted = busy.div_ceil(rows.saturating_mul(team).max(1));
+    let room = (steps / team.saturating_mul(8).max(1)).max(1);
+    // More than a block can merge at a time would only lengthen the second pass.
+    wanted.min(room).clamp(1, 1024)
+}
+
+/// Blocks for `rows` teams.
+pub(crate) fn blocks(rows: u64, team_log2: u32) -> Result<u32> {
+    let per_block = u64::from(ROW_THREADS >> team_log2);
+    u32::try_from(rows.div_ceil(per_block)).map_err(|_| Error::refused(format!("{rows} rows are too many for one launch")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: Machine = Machine { side_by_side: true, threads: 100 * 1024 };
+
+    #[test]
+    fn teams_fit_rows() {
+        // Many short rows: few threads each. Few rows: as many threads as there are steps.
+        assert_eq!(team_log2(GPU, 1_000_000, 1), 0);
+        assert_eq!(team_log2(GPU, 1_000_000, 16), 2);
+        assert_eq!(team_log2(GPU, 1_000_000, 1024), 8);
+        assert_eq!(team_log2(GPU, 1, 64), 6);
+        assert_eq!(team_log2(GPU, 1, 1_000_000), 8);
+        assert_eq!(team_log2(Machine { side_by_side: false, ..GPU }, 1, 1_000_000), 0);
+    }
+
+    #[test]
+    fn only_few_long_rows_are_cut() {
+        assert_eq!(pieces(GPU, 1_000_000, 256, 1_000_000), 1);
+        assert_eq!(pieces(GPU, 1, 256, 64), 1);
+        assert_eq!(pieces(GPU, 1, 256, 1_000_000_000), 400);
+        let embedded = Machine { side_by_side: false, threads: 2 * 1024 };
+        assert_eq!(pieces(embedded, 1, 1, 1_000_000), 8);
+        assert_eq!(pieces(embedded, 100, 1, 1_000_000), 1);
+    }
+}
