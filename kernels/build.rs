@@ -95,13 +95,13 @@ fn build(out: &Path, name: &str, source: &str, compiler: u64) -> Result<(), Stri
         return Ok(());
     }
     let file_name = format!("{name}.hip");
-    let request = hip_host::compile::CompileRequest {
+    let request = hip_host::CompileRequest {
         name: &file_name,
         source,
         options: &["-std=c++17", "-O3", "-DNDEBUG"],
         ..Default::default()
     };
-    let object = hip_host::compile::compile(&request)
+    let object = hip_host::compile(&request)
         .map_err(|error| format!("compiling module {name} for the embedded device: {error}"))?;
     let mut kernels = object.kernels;
     kernels.sort();

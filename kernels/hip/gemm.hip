@@ -11,7 +11,7 @@
 #include "portable.h"
 #include "tile.h"
 
-// Mirrored by `GemmShape` in src/ops/gemm.rs. Strides count elements.
+// Mirrored by `GemmShape` in src/gemm.rs. Strides count elements.
 struct GemmShape {
     u32 rows, columns, depth;
     u32 left_walk, right_walk; // enum Walk

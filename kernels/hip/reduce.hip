@@ -61,7 +61,7 @@ template <typename T, bool MIN> struct FoldArgExtreme {
 template <typename T> using FoldArgMin = FoldArgExtreme<T, true>;
 template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
 
-// Mirrored by `ReduceShape` in src/ops/reduce.rs.
+// Mirrored by `ReduceShape` in src/reduce.rs.
 struct ReduceShape {
     u32 outputs;     // rows
     u32 count;       // elements of a row in this launch: below 2^31, and a longer row takes several

@@ -8,7 +8,7 @@
 
 constexpr u32 ROPE_THREADS = 256;
 
-// Mirrored by `RopeShape` in src/ops/rope.rs. A place is one head at one time, `half` pairs.
+// Mirrored by `RopeShape` in src/rope.rs. A place is one head at one time, `half` pairs.
 struct RopeShape {
     u32 items;       // pieces of `lanes` pairs: places * half / lanes
     u32 vectors;     // a piece is 16 bytes and everything is aligned to that; otherwise a piece is one pair

@@ -1,7 +1,7 @@
 // Rows and the teams of threads that work on them, shared by the reductions, the softmaxes and the norms.
 // A team is 2^team_log2 neighbouring threads, from a single thread to the whole block: one kernel serves many
 // short rows (a thread or a few lanes each), rows of a few thousand elements (a wave or a block each) and, with a row
-// cut into pieces, few long ones. Which team suits is decided in src/ops/rows.rs.
+// cut into pieces, few long ones. Which team suits is decided in src/rows.rs.
 #pragma once
 
 constexpr u32 ROW_THREADS = 256;
@@ -56,7 +56,7 @@ template <typename T, typename Op> DEVICE T team_reduce_across(T value, const Te
     return value;
 }
 
-// Mirrored by `RowShape` in src/ops/rows.rs. Rows are contiguous and follow one another.
+// Mirrored by `RowShape` in src/rows.rs. Rows are contiguous and follow one another.
 struct RowShape {
     u32 rows;
     u32 columns;

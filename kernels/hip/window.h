@@ -4,7 +4,7 @@
 
 constexpr u32 WINDOW_THREADS = 256;
 
-// Mirrored by `Window` in src/ops/window.rs. Padding is on both sides; strides count elements.
+// Mirrored by `Window` in src/window.rs. Padding is on both sides; strides count elements.
 struct Window {
     u32 batches, channels; // of the image that is read; `channels` of one group
     u32 height, width;

@@ -241,7 +241,8 @@ impl Kernels {
 
         let launch = |blocks: u64, start: [u64; MAX_OPERANDS], geometry: Geometry<INPUTS, OPERANDS>| {
             let config = LaunchConfig::new(blocks as u32, THREADS);
-            let (out, inputs) = (at(start, INPUTS), std::array::from_fn(|k| at(start, k)));
+            let out = at(start, INPUTS);
+            let inputs: [DevicePtr<u8>; INPUTS] = std::array::from_fn(|k| at(start, k));
             // SAFETY: the kernel was found by its name among those of `hip/elementwise.h`, whose parameters these are; the
             // geometry stays inside the operands, which were checked to lie inside their memory and are borrowed until
             // the launch is on the stream that this memory belongs to.

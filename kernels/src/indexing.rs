@@ -1,6 +1,7 @@
 //! Launches of the module indexing. Every operation is a box of left x ids x right elements, in which an id stands for the
 //! row of one operand. Ids are checked by the kernels; what they find comes out of [`Kernels::check`].
 
+use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, MAX_OPERANDS};
 use crate::registry::Id;
@@ -62,8 +63,18 @@ struct Plan<'a> {
     sizes: [usize; 3],
     /// The tensor in which ids stand for rows.
     indexed: IndexDims,
-    /// Whether elements are only read through ids, whole rows at a time, so that 16-byte pieces can be.
-    rows: bool,
+    access: Access,
+}
+
+/// What a kernel does through ids.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Reads whole rows, which can be done in pieces of 16 bytes.
+    ReadRows,
+    /// Reads single elements.
+    Read,
+    /// Writes.
+    Write,
 }
 
 impl Kernels {
@@ -75,8 +86,8 @@ impl Kernels {
         let sizes = [indexed.left, count, indexed.right];
         fits("index-select", "the result", out.count(), sizes.iter().product(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
-        let plan = Plan { root: "is", ids, ids_strides: [0, stride, 0], sizes, indexed, rows: true };
-        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.ptr(), src.ptr(), out.stream())
+        let plan = Plan { root: "is", ids, ids_strides: [0, stride, 0], sizes, indexed, access: Access::ReadRows };
+        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
     /// For each id, the element of `src` at its own position but with the id in place of `dim`.
@@ -88,8 +99,8 @@ impl Kernels {
         around("gather", ids.dims(), src.dims(), dim)?;
         fits("gather", "the result", out.count(), ids.count(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
-        let plan = Plan::dense("gather", ids, of_ids, indexed);
-        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.ptr(), src.ptr(), out.stream())
+        let plan = Plan::dense("gather", ids, of_ids, indexed, Access::Read);
+        self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
     /// Writes each element of `src` to `dst`, at its own position but with its id in place of `dim`. Where several have one
@@ -120,8 +131,8 @@ impl Kernels {
         around(what, ids.dims(), dst.dims(), dim)?;
         fits(what, "the source", src.count(), ids.count(), src.dtype(), dst.dtype())?;
         one_stream(dst.stream(), &[src, ids])?;
-        let plan = Plan::dense(root, ids, of_ids, indexed);
-        self.indexed(&plan, src.dtype(), dst.ptr(), src.ptr(), src.ptr(), dst.ptr(), dst.stream())
+        let plan = Plan::dense(root, ids, of_ids, indexed, Access::Write);
+        self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
     }
 
     /// Adds each row of `src` along `dim` to the row of `dst` that its id names. The ids have one dimension. The order of
@@ -136,26 +147,22 @@ impl Kernels {
         let sizes = [of_src.left, count, of_src.right];
         fits("index-add", "the source", src.count(), sizes.iter().product(), src.dtype(), dst.dtype())?;
         one_stream(dst.stream(), &[src, ids])?;
-        let plan = Plan { root: "ia", ids, ids_strides: [0, stride, 0], sizes, indexed, rows: false };
-        self.indexed(&plan, src.dtype(), dst.ptr(), src.ptr(), src.ptr(), dst.ptr(), dst.stream())
+        let plan = Plan { root: "ia", ids, ids_strides: [0, stride, 0], sizes, indexed, access: Access::Write };
+        self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
     }
 
-    /// `to` and `from` are what the kernel writes and reads; the one of them that is addressed by position is `dense`, the
-    /// one that is addressed through ids is `through`.
-    #[allow(clippy::too_many_arguments)]
+    /// `dense` is addressed by position, `through` by ids. A kernel that reads through ids writes the dense one.
     fn indexed(
         &self,
         plan: &Plan<'_>,
-        dtype: crate::DType,
-        to: DevicePtr<u8>,
-        from: DevicePtr<u8>,
+        dtype: DType,
         dense: DevicePtr<u8>,
         through: DevicePtr<u8>,
         stream: &Stream,
     ) -> Result<()> {
         let [left, rows, right] = plan.sizes;
         let pieces = 16 / dtype.size();
-        let whole = plan.rows && right % pieces == 0 && dense.address() % 16 == 0 && through.address() % 16 == 0;
+        let whole = plan.access == Access::ReadRows && right % pieces == 0 && dense.address() % 16 == 0 && through.address() % 16 == 0;
         let variant = if whole { "_rows" } else { "" };
         let function = self.function(Id::Indexing, plan.root, &[plan.ids.dtype(), dtype], variant)?;
 
@@ -190,25 +197,24 @@ impl Kernels {
                 ids_row: shape.stride[2][1],
                 ids_right: plan.ids_strides[2] as u64,
             };
-            let at = |base: DevicePtr<u8>| {
-                let elements = if base == dense { start[0] } else { start[1] };
-                base.offset(elements as usize * dtype.size())
-            };
+            let dense = dense.offset(start[0] as usize * dtype.size());
+            let through = through.offset(start[1] as usize * dtype.size());
+            let (to, from) = if plan.access == Access::Write { (through, dense) } else { (dense, through) };
             let ids = plan.ids.ptr().offset(start[2] as usize * plan.ids.dtype().size());
             let config = LaunchConfig::new(part.count().div_ceil(u64::from(THREADS) * BATCH) as u32, THREADS);
             // SAFETY: the parameters of the kernels in `hip/indexing.hip`; positions stay inside the checked layouts, and
             // the kernel itself leaves out every id that does not.
-            unsafe { function.launch(stream, config, &(geometry, at(to), at(from), ids, fault)) }
+            unsafe { function.launch(stream, config, &(geometry, to, from, ids, fault)) }
         })
     }
 }
 
 impl<'a> Plan<'a> {
     /// Ids that lie as the dense operand does.
-    fn dense(root: &'a str, ids: &'a Operand<'a>, of_ids: IndexDims, indexed: IndexDims) -> Self {
+    fn dense(root: &'a str, ids: &'a Operand<'a>, of_ids: IndexDims, indexed: IndexDims, access: Access) -> Self {
         let sizes = [of_ids.left, of_ids.size, of_ids.right];
         let ids_strides = [of_ids.size * of_ids.right, of_ids.right, 1];
-        Self { root, ids, ids_strides, sizes, indexed, rows: false }
+        Self { root, ids, ids_strides, sizes, indexed, access }
     }
 }
 

@@ -54,6 +54,13 @@ impl ModuleStore {
         Ok(Some(loaded.functions[position].get_or_init(|| function)))
     }
 
+    /// The kernels of a module that have been asked for so far.
+    pub fn used(&self, id: Id) -> Vec<&'static str> {
+        let Some(loaded) = self.slots[id.module().index].loaded.get() else { return Vec::new() };
+        let looked_up = |(_, function): &(&&'static str, &OnceLock<Function>)| function.get().is_some();
+        id.module().kernels.iter().zip(&loaded.functions).filter(looked_up).map(|(name, _)| *name).collect()
+    }
+
     /// Loads a module now, so that its first launch finds it ready.
     pub fn load(&self, id: Id) -> Result<()> {
         let slot = &self.slots[id.module().index];

@@ -1,7 +1,11 @@
 //! Which threads work on which row: how large the team of a row is and into how many pieces a long row is cut, for the
 //! reductions, the softmaxes and the norms (`hip/rows.h`). What they compute is not known here.
 
-use hip::{Device, DeviceCopy, Error, Result};
+use crate::dtype::DType;
+use crate::kernels::{fits, one_stream};
+use crate::layout::INDEX_LIMIT;
+use crate::tensor::{Operand, Output};
+use hip::{Device, DeviceCopy, DevicePtr, Error, Result};
 use std::cell::Cell;
 
 /// Threads of a block, as in `hip/rows.h`.
@@ -77,10 +81,68 @@ pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 
     wanted.min(room).clamp(1, 1024)
 }
 
-/// Blocks for `rows` teams.
-pub(crate) fn blocks(rows: u64, team_log2: u32) -> Result<u32> {
-    let per_block = u64::from(ROW_THREADS >> team_log2);
-    u32::try_from(rows.div_ceil(per_block)).map_err(|_| Error::refused(format!("{rows} rows are too many for one launch")))
+/// Blocks for the teams of `rows` rows, which are fewer than 2^31.
+pub(crate) fn blocks(rows: u64, team_log2: u32) -> u32 {
+    rows.div_ceil(u64::from(ROW_THREADS >> team_log2)) as u32
+}
+
+/// Contiguous rows of a tensor, for the kernels that map rows (`hip/rows.h`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub rows: u64,
+    pub columns: u64,
+}
+
+impl Rows {
+    /// The rows along the last dimension of a contiguous `input`, as large as `out` and on its stream.
+    pub fn of(root: &str, input: &Operand<'_>, out: &Output<'_>) -> Result<Self> {
+        let Some(&columns) = input.dims().last() else {
+            return Err(Error::refused(format!("{root}: a scalar has no last dimension; give it one first")));
+        };
+        contiguous(root, "the input", input)?;
+        fits(root, "the result", out.count(), input.count(), out.dtype(), input.dtype())?;
+        one_stream(out.stream(), &[input])?;
+        if columns as u64 >= INDEX_LIMIT {
+            return Err(Error::refused(format!("{root}: rows of {columns} elements are longer than 2^31")));
+        }
+        Ok(Self { rows: if columns == 0 { 0 } else { (input.count() / columns) as u64 }, columns: columns as u64 })
+    }
+
+    /// Calls `launch` with the shape of each part of the rows that one launch covers, its blocks, and the bytes to add to
+    /// the addresses of the tensor. `addresses` are all that the kernel reads and writes in vectors.
+    pub fn launches(
+        self,
+        device: &Device,
+        dtype: DType,
+        addresses: &[DevicePtr<u8>],
+        mut launch: impl FnMut(RowShape, u32, usize) -> Result<()>,
+    ) -> Result<()> {
+        let lanes = 16 / dtype.size() as u64;
+        let vectors = self.columns % lanes == 0 && addresses.iter().all(|at| at.address() % 16 == 0);
+        let steps = if vectors { self.columns / lanes } else { self.columns };
+        let team_log2 = team_log2(Machine::of(device), self.rows, steps);
+        let mut first = 0;
+        while first < self.rows {
+            let rows = (self.rows - first).min(INDEX_LIMIT - 1);
+            let shape =
+                RowShape { rows: rows as u32, columns: self.columns as u32, team_log2, vectors: u32::from(vectors) };
+            launch(shape, blocks(rows, team_log2), (first * self.columns) as usize * dtype.size())?;
+            first += rows;
+        }
+        Ok(())
+    }
+}
+
+/// Kernels that walk memory in order need it in order.
+pub(crate) fn contiguous(root: &str, what: &str, operand: &Operand<'_>) -> Result<()> {
+    if operand.is_contiguous() {
+        return Ok(());
+    }
+    Err(Error::refused(format!(
+        "{root}: {what}, of shape {:?} with strides {:?}, must be contiguous; copy it first",
+        operand.dims(),
+        operand.strides()
+    )))
 }
 
 #[cfg(test)]

@@ -1,0 +1,295 @@
+//! Reductions over any dimensions of a tensor: which kernel of `hip/reduce.hip` walks it, with how many threads for a row
+//! and in how many pieces. A reduction is one launch, or two when long rows are cut.
+
+use crate::dtype::DType;
+use crate::kernels::{fits, one_stream, Kernels};
+use crate::layout::{Shape, Strided};
+use crate::registry::Id;
+use crate::rows::{blocks, pieces, team_log2, Machine, ROW_THREADS};
+use crate::tensor::{Operand, Output, MAX_RANK};
+use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+
+/// What a reduction computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduce {
+    /// The sum; short floats are summed in f32, integers wrap around.
+    Sum,
+    /// The least element. A NaN counts only when it is the first element.
+    Min,
+    /// The greatest element. A NaN counts only when it is the first element.
+    Max,
+    /// The index of the first least element, as u32.
+    ArgMin,
+    /// The index of the first greatest element, as u32.
+    ArgMax,
+}
+
+impl Reduce {
+    /// All of them.
+    pub const ALL: [Reduce; 5] = [Reduce::Sum, Reduce::Min, Reduce::Max, Reduce::ArgMin, Reduce::ArgMax];
+
+    fn root(self) -> &'static str {
+        match self {
+            Reduce::Sum => "fast_sum",
+            Reduce::Min => "fast_min",
+            Reduce::Max => "fast_max",
+            Reduce::ArgMin => "fast_argmin",
+            Reduce::ArgMax => "fast_argmax",
+        }
+    }
+
+    fn finds_index(self) -> bool {
+        matches!(self, Reduce::ArgMin | Reduce::ArgMax)
+    }
+
+    /// The dtype of the result.
+    pub fn output(self, dtype: DType) -> DType {
+        if self.finds_index() {
+            DType::U32
+        } else {
+            dtype
+        }
+    }
+
+    /// Bytes of what a thread keeps while it reduces: `State` of the folds in `hip/reduce.hip`.
+    fn state_bytes(self, dtype: DType) -> usize {
+        let wide = dtype.size() == 8;
+        match self {
+            Reduce::Sum => if wide { 8 } else { 4 },
+            Reduce::Min | Reduce::Max => match dtype {
+                DType::BF16 | DType::F16 | DType::F8E4M3 => 4,
+                _ => dtype.size(),
+            },
+            // A value and an index, padded to the value's alignment.
+            Reduce::ArgMin | Reduce::ArgMax => if wide { 16 } else { 8 },
+        }
+    }
+}
+
+/// `hip/reduce.hip` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ReduceShape {
+    outputs: u32,
+    count: u32,
+    chunk: u32,
+    pieces: u32,
+    first_piece: u32,
+    first_index: u32,
+    team_log2: u32,
+    vectors: u32,
+    start: u64,
+    kept: Strided<1>,
+    reduced: Strided<1>,
+}
+
+// SAFETY: integers with no padding, laid out as in C.
+unsafe impl DeviceCopy for ReduceShape {}
+
+/// How the rows are walked.
+struct Plan {
+    variant: &'static str,
+    vectors: bool,
+    team_log2: u32,
+    /// Pieces of a row within one launch's part of it.
+    pieces: u64,
+    /// Elements a piece is a multiple of.
+    grain: u64,
+}
+
+impl Plan {
+    /// `kept` has the strides of the rows' starts, `reduced` those within a row.
+    fn new(machine: Machine, dtype: DType, address: u64, kept: &Shape, reduced: &Shape) -> Self {
+        let lanes = 16 / dtype.size() as u64;
+        let (rows, count) = (kept.count(), reduced.count());
+        if reduced.is_contiguous(0) {
+            let aligned = address % 16 == 0 && kept.stride[0][..kept.rank].iter().all(|stride| stride % lanes == 0);
+            let grain = if aligned { lanes } else { 1 };
+            let steps = count.div_ceil(grain);
+            let team_log2 = team_log2(machine, rows, steps);
+            let pieces = pieces(machine, rows, 1 << team_log2, steps);
+            return Self { variant: "", vectors: aligned, team_log2, pieces, grain };
+        }
+        let all = u64::from(ROW_THREADS);
+        let team = if !machine.side_by_side {
+            1
+        } else if kept.stride[0][0] <= reduced.stride[0][0] {
+            // Neighbouring rows lie closer than the elements of a row: whole waves of neighbouring rows, if there are.
+            all / rows.next_power_of_two().clamp(1, 64)
+        } else {
+            count.next_power_of_two().clamp(1, all)
+        };
+        let pieces = pieces(machine, rows, team, count);
+        Self { variant: "_strided", vectors: false, team_log2: team.trailing_zeros(), pieces, grain: 1 }
+    }
+}
+
+impl Kernels {
+    /// Reduces `input` over `dims`, any set of its dimensions, into one element for each index of the others.
+    ///
+    /// A sum over nothing is 0. The other reductions of nothing are refused, as on the CPU; their index counts through the
+    /// reduced dimensions in row-major order.
+    pub fn reduce(&self, op: Reduce, input: &Operand<'_>, dims: &[usize], out: &mut Output<'_>) -> Result<()> {
+        let root = op.root();
+        let (kept, mut reduced) = split(root, input, dims)?;
+        let outputs = kept.dims().iter().product::<usize>();
+        fits(root, "the result", out.count(), outputs, out.dtype(), op.output(input.dtype()))?;
+        one_stream(out.stream(), &[input])?;
+        if op != Reduce::Sum && input.count() == 0 {
+            return Err(Error::refused(format!(
+                "{root}: a tensor of shape {:?} has no elements to choose from",
+                input.dims()
+            )));
+        }
+        if op == Reduce::Sum {
+            // The order does not matter to a sum: nearest elements innermost.
+            reduced.sort_by_stride();
+        }
+        let out_strides = kept.contiguous_strides();
+        let kept = Shape::collapse(kept.dims(), &[kept.strides(), &out_strides[..kept.rank]]);
+        let reduced = Shape::collapse(reduced.dims(), &[reduced.strides()]);
+        kept.cut(&mut |part, start| {
+            let src = DevicePtr::from_address(input.ptr().address() + start[0] * input.dtype().size() as u64);
+            let dst = DevicePtr::from_address(out.ptr().address() + start[1] * out.dtype().size() as u64);
+            self.reduce_part(op, input.dtype(), src, part, &reduced, dst, out.stream())
+        })
+    }
+
+    /// Fewer than 2^31 rows, of any length.
+    #[allow(clippy::too_many_arguments)]
+    fn reduce_part(
+        &self,
+        op: Reduce,
+        dtype: DType,
+        src: DevicePtr<u8>,
+        kept: &Shape,
+        reduced: &Shape,
+        dst: DevicePtr<u8>,
+        stream: &hip::Stream,
+    ) -> Result<()> {
+        let machine = Machine::of(stream.device());
+        let plan = Plan::new(machine, dtype, src.address(), kept, reduced);
+        let rows = kept.count();
+
+        // A row may need several launches, each with pieces of its own.
+        let mut parts = Vec::with_capacity(1);
+        let mut total = 0;
+        reduced.cut(&mut |part, start| {
+            let count = part.count();
+            let chunk = count.div_ceil(plan.pieces).next_multiple_of(plan.grain);
+            let pieces = count.div_ceil(chunk);
+            parts.push((*part, start[0], chunk, pieces, total));
+            total += pieces;
+            Ok::<(), Error>(())
+        })?;
+        if parts.is_empty() {
+            // Nothing to add up: one piece of no elements.
+            parts.push((Shape { size: [1; MAX_RANK], ..*reduced }, 0, 1, 1, 0));
+            total = 1;
+        }
+        let scratch = match total {
+            1 => None,
+            pieces => Some(stream.alloc::<u8>(rows as usize * pieces as usize * op.state_bytes(dtype))?),
+        };
+        let states = scratch.as_ref().map_or(DevicePtr::NULL, |scratch| scratch.ptr());
+        let function = self.function(Id::Reduce, op.root(), &[dtype], plan.variant)?;
+        let mut first_index = 0u64;
+        for (part, start, chunk, pieces, first_piece) in parts {
+            let count = if reduced.count() == 0 { 0 } else { part.count() };
+            let shape = ReduceShape {
+                outputs: rows as u32,
+                count: count as u32,
+                chunk: chunk as u32,
+                pieces: total as u32,
+                first_piece: first_piece as u32,
+                first_index: first_index as u32,
+                team_log2: plan.team_log2,
+                vectors: u32::from(plan.vectors && start % plan.grain == 0),
+                start,
+                kept: kept.pack(),
+                reduced: part.pack(),
+            };
+            first_index += count;
+            let config = LaunchConfig::new((blocks(rows, plan.team_log2), pieces as u32), ROW_THREADS);
+            // SAFETY: the parameters of the kernels in `hip/reduce.hip`. The shapes stay inside the input, which was checked
+            // to lie inside its memory; there is one output a row, and scratch for every state; all of it is in the
+            // order of `stream`.
+            unsafe { function.launch(stream, config, &(src, dst, states, shape))? };
+        }
+        let Some(scratch) = scratch else { return Ok(()) };
+        // The largest team that leaves no thread without a state to start from.
+        let widest = if machine.side_by_side { ROW_THREADS.trailing_zeros() } else { 0 };
+        let team_log2 = total.ilog2().min(widest);
+        let function = self.function(Id::Reduce, op.root(), &[dtype], "_finish")?;
+        let config = LaunchConfig::new(blocks(rows, team_log2), ROW_THREADS);
+        // SAFETY: as above; the scratch memory goes back to the pool of this stream, behind the launch.
+        unsafe { function.launch(stream, config, &(scratch.ptr(), dst, rows as u32, total as u32, team_log2)) }
+    }
+}
+
+/// Some of the dimensions of a tensor.
+struct Dims {
+    rank: usize,
+    size: [usize; MAX_RANK],
+    stride: [usize; MAX_RANK],
+}
+
+impl Dims {
+    fn push(&mut self, size: usize, stride: usize) {
+        self.size[self.rank] = size;
+        self.stride[self.rank] = stride;
+        self.rank += 1;
+    }
+
+    fn dims(&self) -> &[usize] {
+        &self.size[..self.rank]
+    }
+
+    fn strides(&self) -> &[usize] {
+        &self.stride[..self.rank]
+    }
+
+    fn contiguous_strides(&self) -> [usize; MAX_RANK] {
+        let mut strides = [0; MAX_RANK];
+        let mut stride = 1;
+        for d in (0..self.rank).rev() {
+            strides[d] = stride;
+            stride *= self.size[d];
+        }
+        strides
+    }
+
+    /// The largest stride first.
+    fn sort_by_stride(&mut self) {
+        for d in 1..self.rank {
+            let mut at = d;
+            while at > 0 && self.stride[at - 1] < self.stride[at] {
+                self.stride.swap(at - 1, at);
+                self.size.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+    }
+}
+
+/// The dimensions that stay and those that are reduced.
+fn split(root: &str, input: &Operand<'_>, dims: &[usize]) -> Result<(Dims, Dims)> {
+    let rank = input.dims().len();
+    let mut chosen = [false; MAX_RANK];
+    for &dim in dims {
+        if dim >= rank || chosen[dim] {
+            return Err(Error::refused(format!(
+                "{root}: {dims:?} are no distinct dimensions of a tensor of shape {:?}",
+                input.dims()
+            )));
+        }
+        chosen[dim] = true;
+    }
+    let empty = || Dims { rank: 0, size: [1; MAX_RANK], stride: [0; MAX_RANK] };
+    let (mut kept, mut reduced) = (empty(), empty());
+    for d in 0..rank {
+        let into = if chosen[d] { &mut reduced } else { &mut kept };
+        into.push(input.dims()[d], input.strides()[d]);
+    }
+    Ok((kept, reduced))
+}
