@@ -23,7 +23,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut keep = None;
     if let Some(at) = arguments.iter().position(|argument| argument == "-o") {
-        keep = Some(arguments.drain(at..(at + 2).min(arguments.len())).last().unwrap_or_default());
+        arguments.remove(at);
+        keep = Some((at < arguments.len()).then(|| arguments.remove(at)).ok_or("-o names a file")?);
     }
     let at = arguments.iter().position(|argument| !argument.starts_with('-'));
     let file = arguments.remove(at.ok_or("which source? compile FILE [options of hipRTC] [-o FILE]")?);

@@ -1,5 +1,7 @@
 //! What the tests share: compiling a source with the tables, and starting the platform where there is one.
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code, unused_imports, unused_macros)] // Each test file uses its part.
+
+pub mod gpu;
 
 use hip_abi::{hipError_t, hiprtcProgram, hiprtcResult, Hip, Hiprtc};
 use std::ffi::{c_char, c_int, CString};
