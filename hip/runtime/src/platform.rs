@@ -1,4 +1,5 @@
-//! Which implementation of HIP this process uses, and why: AMD's own library, or the embedded device.
+//! Which implementation of HIP this process uses, and why: AMD's own library, the embedded device, or, only where it is
+//! asked for by name, NVIDIA's driver behind HIP's names.
 //! A platform is one table of C functions; everything else in this crate is written once against that table.
 
 use crate::device::{Device, DeviceInner};
@@ -113,9 +114,10 @@ impl Platform {
         match kind {
             PlatformKind::Amd => Self::with_table(kind, amd_table()?, why),
             PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
-            PlatformKind::Cuda => Err(Error::refused(
-                "HIP on NVIDIA is not there yet; use the platform amd, or host for the embedded device",
-            )),
+            PlatformKind::Cuda => {
+                let table = hip_cuda::table().map_err(|why| Error::refused(why.to_string()))?;
+                Self::with_table(kind, table, why)
+            }
         }
     }
 
@@ -223,7 +225,8 @@ impl Platform {
     pub fn rtc_table(&self) -> Result<&'static Hiprtc> {
         let load = || match self.0.kind {
             PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
-            _ => Ok(&*Box::leak(Box::new(Hiprtc::load(&Search::default())?))),
+            PlatformKind::Cuda => hip_cuda::rtc_table().map_err(|why| Error::refused(why.to_string())),
+            PlatformKind::Amd => Ok(&*Box::leak(Box::new(Hiprtc::load(&Search::default())?))),
         };
         self.0.rtc.get_or_init(load).clone()
     }
