@@ -77,6 +77,8 @@ pub fn graft(job: &Job) -> Result<Report> {
         if file == "src/lib.rs" {
             let documentation = rules::root::strip_inner_attributes(&mut patch, &syntax.attrs)?;
             output.write(DOCUMENTATION, documentation.as_bytes())?;
+        } else if file.starts_with("tests/") {
+            rules::root::strip_lint_levels(&mut patch, &syntax.attrs);
         }
         let cuda_only = matches!(gate(&syntax.attrs), Gate::Cuda | Gate::Library);
         if !cuda_only && !survey.is_implementation(file) {

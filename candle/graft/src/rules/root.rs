@@ -43,6 +43,18 @@ pub fn strip_inner_attributes(patch: &mut Patch, attributes: &[Attribute]) -> Re
     Ok(documentation)
 }
 
+/// Takes the lint levels off a test file, so that a test program can include several. A file's `cfg` stays: such a file is
+/// not for every build, and whoever includes it has to know.
+pub fn strip_lint_levels(patch: &mut Patch, attributes: &[Attribute]) {
+    for attribute in attributes {
+        if LINT_LEVELS.iter().any(|level| attribute.path().is_ident(level)) {
+            let range = attribute.span().byte_range();
+            patch.insert(range.start, String::new(), Rule::CrateRoot, range.start);
+            patch.replace(range, String::new());
+        }
+    }
+}
+
 /// Gives the exported macros of a file names that can be re-exported, and passes on those of its submodules.
 pub fn route_macros(patch: &mut Patch, items: &[Item], passing: &[(String, String)]) -> Result<()> {
     for item in items {

@@ -1,0 +1,99 @@
+//! Quantized tensors on a ROCm device: blocks of a GGML format in one buffer. Here they are loaded, quantized, and brought
+//! back; `products.rs` multiplies with them.
+
+#![warn(clippy::all, missing_docs, clippy::undocumented_unsafe_blocks)]
+
+mod products;
+
+use super::{GgmlDType, GgmlType, QStorage};
+use crate::backend::BackendStorage;
+use crate::rocm_backend::hip::Buffer;
+use crate::rocm_backend::WrapErr;
+use crate::{CpuStorage, Device, Result, RocmDevice, RocmStorage, Storage};
+
+/// Quantized blocks on a ROCm device.
+#[derive(Debug)]
+pub struct QRocmStorage {
+    blocks: Buffer<u8>,
+    dtype: GgmlDType,
+    device: RocmDevice,
+}
+
+impl QRocmStorage {
+    /// Blocks of zeros for `elem_count` elements.
+    pub fn zeros(device: &RocmDevice, elem_count: usize, dtype: GgmlDType) -> Result<Self> {
+        let blocks = device.alloc_zeros(elem_count.div_ceil(dtype.block_size()) * dtype.type_size())?;
+        Ok(Self { blocks, dtype, device: device.clone() })
+    }
+
+    /// The format of the blocks.
+    pub fn dtype(&self) -> GgmlDType {
+        self.dtype
+    }
+
+    /// The device.
+    pub fn device(&self) -> &RocmDevice {
+        &self.device
+    }
+
+    /// The size of all blocks.
+    pub fn storage_size_in_bytes(&self) -> usize {
+        self.blocks.bytes()
+    }
+
+    /// The address of the first block, for kernels of a user's own.
+    pub fn device_ptr(&self) -> Result<*const u8> {
+        Ok(self.blocks.ptr().as_raw().cast_const().cast())
+    }
+
+    /// The blocks, in host memory.
+    pub fn data(&self) -> Result<Vec<u8>> {
+        self.blocks.to_vec().w()
+    }
+
+    /// Quantizes a tensor of this device into the blocks.
+    pub fn quantize(&mut self, source: &RocmStorage) -> Result<()> {
+        self.quantize_onto(&host_f32(source)?)
+    }
+
+    /// Quantizes a tensor of this device, weighing columns by their importance. The search for the best scales is an
+    /// algorithm of the host, as on CUDA.
+    pub fn quantize_imatrix(&mut self, source: &RocmStorage, weights: &[f32], per_row: usize) -> Result<()> {
+        self.quantize_imatrix_onto(&host_f32(source)?, weights, per_row)
+    }
+
+    /// Quantizes a tensor in host memory into the blocks.
+    pub fn quantize_onto(&mut self, source: &CpuStorage) -> Result<()> {
+        self.encode_on_host(source, |blocks, source| blocks.quantize(source))
+    }
+
+    /// Quantizes a tensor in host memory, weighing columns by their importance.
+    pub fn quantize_imatrix_onto(&mut self, source: &CpuStorage, weights: &[f32], per_row: usize) -> Result<()> {
+        self.encode_on_host(source, |blocks, source| blocks.quantize_imatrix(source, weights, per_row))
+    }
+
+    fn encode_on_host(
+        &mut self,
+        source: &CpuStorage,
+        encode: impl FnOnce(&mut QStorage, &Storage) -> Result<()>,
+    ) -> Result<()> {
+        let source = source.as_slice::<f32>()?;
+        let mut blocks = Device::Cpu.qzeros(source.len(), self.dtype)?;
+        encode(&mut blocks, &Storage::Cpu(CpuStorage::F32(source.to_vec())))?;
+        self.blocks = self.device.clone_htod(&blocks.data()?)?;
+        Ok(())
+    }
+}
+
+fn host_f32(source: &RocmStorage) -> Result<CpuStorage> {
+    source.as_rocm_slice::<f32>()?;
+    source.to_cpu_storage()
+}
+
+/// Takes blocks in host memory to a device.
+pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(device: &RocmDevice, blocks: &[T]) -> Result<QStorage> {
+    // SAFETY: the blocks of GGML formats are plain numbers without padding; the slice covers exactly these bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast::<u8>(), std::mem::size_of_val(blocks)) };
+    let blocks = device.clone_htod(bytes)?;
+    Ok(QStorage::Rocm(QRocmStorage { blocks, dtype: T::DTYPE, device: device.clone() }))
+}

@@ -1,0 +1,76 @@
+//! Kernels of a user's own: HIP source, compiled on first use for the device at hand, loaded once under the name the user
+//! gives it and launched on Candle's stream.
+
+use super::{RocmDevice, RocmError, WrapErr};
+use crate::Result;
+use hip::{Compiler, Function, KernelArgs, LaunchConfig, Module, Program, Stream};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// A kernel, ready to be launched on the stream of the device it was asked of.
+#[derive(Clone, Debug)]
+pub struct RocmFunc {
+    function: Function,
+    stream: Stream,
+}
+
+impl std::ops::Deref for RocmFunc {
+    type Target = Function;
+
+    fn deref(&self) -> &Function {
+        &self.function
+    }
+}
+
+impl RocmFunc {
+    pub(super) fn new(function: Function, stream: Stream) -> Self {
+        Self { function, stream }
+    }
+
+    /// The function, without the stream.
+    pub fn into_function(self) -> Function {
+        self.function
+    }
+
+    /// Launches the kernel. It returns when the work is submitted, not when it is done.
+    ///
+    /// # Safety
+    /// As for [`Function::launch`]: the arguments must be the kernel's, and what it touches must stay valid.
+    pub unsafe fn launch(&self, config: LaunchConfig, args: &impl KernelArgs) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.function.launch(&self.stream, config, args) }.w()
+    }
+}
+
+/// Modules of users, by the names they gave.
+#[derive(Debug, Default)]
+pub(super) struct CustomModules(Mutex<HashMap<String, Module>>);
+
+impl RocmDevice {
+    /// The kernel `name` of a module that is compiled from HIP `source` the first time `module` is asked for. Later calls
+    /// find it by the module's name, whatever `source` says.
+    pub fn get_or_load_custom_func(&self, name: &str, module: &str, source: &str) -> Result<RocmFunc> {
+        // Held while compiling: a second thread that wants the module waits instead of compiling it again.
+        let mut modules = self.custom_modules().0.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = match modules.get(module) {
+            Some(loaded) => loaded.clone(),
+            None => {
+                let loaded = self.compile(module, source)?;
+                modules.insert(module.to_string(), loaded.clone());
+                loaded
+            }
+        };
+        drop(modules);
+        Ok(RocmFunc::new(loaded.function(name).w()?, self.stream().clone()))
+    }
+
+    fn compile(&self, name: &str, source: &str) -> Result<Module> {
+        if source.trim().is_empty() {
+            return Err(RocmError::Refused(format!("module {name} has no source to compile")).into());
+        }
+        let device = self.hip_device();
+        let program = Program::new(format!("{name}.hip"), source).for_device(device);
+        let object = Compiler::new(device.platform()).w()?.compile(&program).w()?;
+        Module::load(device, object).w()
+    }
+}

@@ -1,0 +1,216 @@
+//! A ROCm device as Candle sees it: a stream, the modules loaded for it, and the state of its random numbers. All handles
+//! made by `Device::new_rocm` for one GPU share one stream, so that their tensors may be mixed freely; only
+//! `new_rocm_with_stream` makes a stream of its own.
+
+use super::custom::CustomModules;
+use super::kernels::Kernels;
+use super::{RocmStorage, RocmStorageSlice, WrapErr};
+use crate::backend::BackendDevice;
+use crate::{CpuStorage, CpuStorageRef, DType, DeviceLocation, Result, Shape};
+use hip::{Buffer, DeviceCopy, Stream};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Tells handles of devices apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceId(usize);
+
+impl DeviceId {
+    fn new() -> Self {
+        static COUNTER: AtomicUsize = AtomicUsize::new(1);
+        Self(COUNTER.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A handle to a ROCm device. Cloning is cheap.
+#[derive(Clone)]
+pub struct RocmDevice {
+    id: DeviceId,
+    stream: Stream,
+    kernels: Arc<Kernels>,
+    custom_modules: Arc<CustomModules>,
+    random: Arc<Mutex<Random>>,
+}
+
+/// The seed, and how many numbers have been drawn since it was set.
+pub(super) struct Random {
+    pub(super) seed: u64,
+    pub(super) drawn: u64,
+}
+
+/// The seed of a fresh device, as on CUDA.
+const FIRST_SEED: u64 = 299792458;
+
+impl std::fmt::Debug for RocmDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RocmDevice({:?}, {:?})", self.id, self.stream.device())
+    }
+}
+
+impl RocmDevice {
+    fn on(stream: Stream, kernels: Arc<Kernels>) -> Self {
+        let random = Arc::new(Mutex::new(Random { seed: FIRST_SEED, drawn: 0 }));
+        Self { id: DeviceId::new(), stream, kernels, custom_modules: Arc::default(), random }
+    }
+
+    /// A device with a stream of its own, which runs beside the others. Tensors of two streams may meet in an operation:
+    /// what comes from the other stream is copied first.
+    pub fn new_with_stream(ordinal: usize) -> Result<Self> {
+        let (shared, kernels) = shared_by_ordinal(ordinal)?;
+        Ok(Self::on(shared.device().new_stream().w()?, kernels))
+    }
+
+    /// Tells this handle apart from others, of the same GPU too.
+    pub fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    /// The stream on which everything is submitted.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The device of the HIP runtime.
+    pub fn hip_device(&self) -> &hip::Device {
+        self.stream.device()
+    }
+
+    /// The kernels of this device.
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// Reports bad input that a kernel has met since the last time, such as an id out of range.
+    pub(super) fn check(&self) -> Result<()> {
+        self.kernels.check(&self.stream).w()
+    }
+
+    /// What the memory pool holds and has done.
+    pub fn memory_stats(&self) -> hip::PoolStats {
+        self.stream.pool_stats()
+    }
+
+    /// A buffer whose contents are whatever the memory held before.
+    ///
+    /// # Safety
+    /// The elements must be written before they are read.
+    pub unsafe fn alloc<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
+        self.stream.alloc(count).w()
+    }
+
+    /// A buffer of zeros.
+    pub fn alloc_zeros<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
+        self.stream.zeros(count).w()
+    }
+
+    /// A buffer with a copy of host memory.
+    pub fn clone_htod<T: DeviceCopy>(&self, source: &[T]) -> Result<Buffer<T>> {
+        self.stream.upload(source).w()
+    }
+
+    /// Copies host memory into a buffer of the same length.
+    pub fn memcpy_htod<T: DeviceCopy>(&self, source: &[T], target: &mut Buffer<T>) -> Result<()> {
+        target.write(source).w()
+    }
+
+    /// A copy of a buffer in host memory.
+    pub fn clone_dtoh<T: DeviceCopy>(&self, source: &Buffer<T>) -> Result<Vec<T>> {
+        source.to_vec().w()
+    }
+
+    pub(super) fn custom_modules(&self) -> &CustomModules {
+        &self.custom_modules
+    }
+
+    pub(super) fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all handles of a GPU share: the stream of the plain ones, and the kernels, loaded once.
+fn shared_by_ordinal(ordinal: usize) -> Result<(Stream, Arc<Kernels>)> {
+    static SHARED: Mutex<BTreeMap<usize, (Stream, Arc<Kernels>)>> = Mutex::new(BTreeMap::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((stream, kernels)) = shared.get(&ordinal) {
+        return Ok((stream.clone(), kernels.clone()));
+    }
+    let stream = hip::Device::new(ordinal).w()?.new_stream().w()?;
+    let kernels = Arc::new(Kernels::new(&stream).w()?);
+    shared.insert(ordinal, (stream.clone(), kernels.clone()));
+    Ok((stream, kernels))
+}
+
+impl BackendDevice for RocmDevice {
+    type Storage = RocmStorage;
+
+    fn new(ordinal: usize) -> Result<Self> {
+        let (stream, kernels) = shared_by_ordinal(ordinal)?;
+        Ok(Self::on(stream, kernels))
+    }
+
+    fn location(&self) -> DeviceLocation {
+        DeviceLocation::Rocm { gpu_id: self.hip_device().ordinal() }
+    }
+
+    fn same_device(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
+    fn zeros_impl(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
+        let slice = RocmStorageSlice::zeros(self, packed_is_unsupported(dtype, "zeros")?, shape.elem_count())?;
+        Ok(RocmStorage { slice, device: self.clone() })
+    }
+
+    unsafe fn alloc_uninit(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
+        RocmStorage::uninitialised(self, packed_is_unsupported(dtype, "alloc_uninit")?, shape.elem_count())
+    }
+
+    fn storage_from_slice<T: crate::WithDType>(&self, data: &[T]) -> Result<RocmStorage> {
+        RocmStorage::upload(self, T::cpu_storage_ref(data))
+    }
+
+    fn storage_from_cpu_storage(&self, storage: &CpuStorage) -> Result<RocmStorage> {
+        RocmStorage::upload(self, storage_ref(storage))
+    }
+
+    fn storage_from_cpu_storage_owned(&self, storage: CpuStorage) -> Result<RocmStorage> {
+        self.storage_from_cpu_storage(&storage)
+    }
+
+    fn rand_uniform(&self, shape: &Shape, dtype: DType, low: f64, high: f64) -> Result<RocmStorage> {
+        super::random::uniform(self, shape.elem_count(), dtype, low, high)
+    }
+
+    fn rand_normal(&self, shape: &Shape, dtype: DType, mean: f64, deviation: f64) -> Result<RocmStorage> {
+        super::random::normal(self, shape.elem_count(), dtype, mean, deviation)
+    }
+
+    fn set_seed(&self, seed: u64) -> Result<()> {
+        *self.random() = Random { seed, drawn: 0 };
+        Ok(())
+    }
+
+    fn get_current_seed(&self) -> Result<u64> {
+        Ok(self.random().seed)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.stream.synchronize().w()?;
+        self.check()
+    }
+}
+
+/// A packed dtype has fewer bytes than elements; only a file's loader, which knows how many, may make such a storage.
+fn packed_is_unsupported(dtype: DType, op: &'static str) -> Result<DType> {
+    super::kernel_dtype(dtype, op).map(|_| dtype)
+}
+
+fn storage_ref(storage: &CpuStorage) -> CpuStorageRef<'_> {
+    macro_rules! storage_ref {
+        ($($variant:ident),*) => {
+            match storage { $(CpuStorage::$variant(data) => CpuStorageRef::$variant(data),)* }
+        };
+    }
+    storage_ref!(U8, U32, I16, I32, I64, BF16, F16, F32, F64, F8E4M3, F6E2M3, F6E3M2, F4, F8E8M0)
+}

@@ -1,0 +1,61 @@
+//! What can go wrong on a ROCm device. Candle sees it as `Error::Rocm`; the sentence inside says which operation it was
+//! and, where the caller can do something about it, what.
+
+use crate::DType;
+
+/// An error of the ROCm backend.
+#[derive(thiserror::Error, Debug)]
+pub enum RocmError {
+    /// The HIP runtime refused or failed.
+    #[error(transparent)]
+    Hip(#[from] hip::Error),
+
+    /// An operation has no kernel for a dtype.
+    #[error("{op} has no ROCm kernel for {dtype:?}; cast the tensor to a dtype that has one")]
+    UnsupportedDtype {
+        /// The dtype that was asked for.
+        dtype: DType,
+        /// The operation.
+        op: &'static str,
+    },
+
+    /// An operation is known to be missing.
+    #[error("{op} is not there yet on the ROCm device; move the tensors to the CPU for this operation")]
+    NotThereYet {
+        /// The operation.
+        op: &'static str,
+    },
+
+    /// A storage was asked for elements of another dtype than its own.
+    #[error("{msg}, expected: {expected:?}, got: {got:?}")]
+    UnexpectedDType {
+        /// What was being done.
+        msg: &'static str,
+        /// The dtype that was needed.
+        expected: DType,
+        /// The dtype that was found.
+        got: DType,
+    },
+
+    /// A request that makes no sense, in a sentence.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<RocmError> for crate::Error {
+    fn from(error: RocmError) -> Self {
+        crate::Error::Rocm(Box::new(error)).bt()
+    }
+}
+
+/// Turns the errors of the crates below into Candle's.
+pub trait WrapErr<O> {
+    /// Wraps the error, with a backtrace where those are on.
+    fn w(self) -> crate::Result<O>;
+}
+
+impl<O, E: Into<RocmError>> WrapErr<O> for std::result::Result<O, E> {
+    fn w(self) -> crate::Result<O> {
+        self.map_err(|error| error.into().into())
+    }
+}

@@ -1,0 +1,52 @@
+//! Writing into memory that is there already: a strided copy, rows of a matrix, a constant.
+
+use super::{RocmStorage, WrapErr};
+use crate::scalar::Scalar;
+use crate::{Layout, Result, Shape};
+
+/// Copies the elements of a layout, in order, to `target` from element `start` on.
+pub(super) fn copy_strided(source: &RocmStorage, target: &mut RocmStorage, start: usize, layout: &Layout) -> Result<()> {
+    let device = target.device.clone();
+    let source = source.on(&device)?;
+    let input = source.operand(layout, "copy_strided_src")?;
+    let mut out = target.output_at(start, layout.shape().elem_count(), "copy_strided_src")?;
+    device.kernels().copy(&input, &mut out).w()
+}
+
+/// Copies rows to rows; both sides are given as the distance between rows and the start of the first.
+pub(super) fn copy2d(
+    source: &RocmStorage,
+    target: &mut RocmStorage,
+    extent: (usize, usize),
+    (source_stride, source_start): (usize, usize),
+    (target_stride, target_start): (usize, usize),
+) -> Result<()> {
+    let device = target.device.clone();
+    let source = source.on(&device)?;
+    let from = Layout::new(Shape::from(extent), vec![source_stride, 1], source_start);
+    let to = Layout::new(Shape::from(extent), vec![target_stride, 1], target_start);
+    let input = source.operand(&from, "copy2d")?;
+    device.kernels().copy2d(&input, &mut target.operand_mut(&to, "copy2d")?).w()
+}
+
+/// Writes one value to every element of a layout.
+pub(super) fn const_set(target: &mut RocmStorage, value: Scalar, layout: &Layout) -> Result<()> {
+    let device = target.device.clone();
+    device.kernels().const_set(bits(value), &mut target.operand_mut(layout, "const_set")?).w()
+}
+
+/// The bits of an element, at the low end.
+fn bits(value: Scalar) -> u64 {
+    match value {
+        Scalar::U8(value) => value.into(),
+        Scalar::U32(value) => value.into(),
+        Scalar::I16(value) => (value as u16).into(),
+        Scalar::I32(value) => (value as u32).into(),
+        Scalar::I64(value) => value as u64,
+        Scalar::BF16(value) => value.to_bits().into(),
+        Scalar::F16(value) => value.to_bits().into(),
+        Scalar::F32(value) => value.to_bits().into(),
+        Scalar::F64(value) => value.to_bits(),
+        Scalar::F8E4M3(value) => value.to_bits().into(),
+    }
+}

@@ -1,0 +1,181 @@
+//! Memory on a ROCm device: one typed buffer, and the device it belongs to. Here it is made, copied, moved between
+//! devices and brought back; what is computed with it lives in the neighbouring files.
+
+use super::{RocmDevice, RocmError, WrapErr};
+use crate::{CpuStorage, CpuStorageRef, DType, Result};
+use float8::F8E4M3;
+use half::{bf16, f16};
+use hip::{Buffer, DeviceCopy, View, ViewMut};
+
+/// Calls a macro with every dtype: the variant's name and what one of its elements is on the device.
+///
+/// `F8E4M3` lives as bytes, because `hip` does not know the crate that defines it; the sub-byte formats are packed.
+macro_rules! for_each_dtype {
+    ($with:ident) => {
+        $with! {
+            U8: u8, U32: u32, I16: i16, I32: i32, I64: i64, BF16: bf16, F16: f16, F32: f32, F64: f64,
+            F8E4M3: u8, F6E2M3: u8, F6E3M2: u8, F4: u8, F8E8M0: u8
+        }
+    };
+}
+
+macro_rules! define_slice {
+    ($($variant:ident: $element:ty),*) => {
+        /// A buffer on the device, by dtype.
+        #[derive(Debug)]
+        #[allow(missing_docs)] // The variants are Candle's dtypes.
+        pub enum RocmStorageSlice {
+            $($variant(Buffer<$element>),)*
+        }
+
+        impl RocmStorageSlice {
+            /// The dtype of the elements.
+            pub fn dtype(&self) -> DType {
+                match self { $(Self::$variant(_) => DType::$variant,)* }
+            }
+
+            /// The number of elements; for packed sub-byte dtypes, of bytes.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$variant(buffer) => buffer.len(),)* }
+            }
+
+            /// True when there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// All bytes, to read.
+            pub fn bytes(&self) -> Result<View<'_, u8>> {
+                match self { $(Self::$variant(buffer) => buffer.view().cast().w(),)* }
+            }
+
+            /// All bytes, to write.
+            pub fn bytes_mut(&mut self) -> Result<ViewMut<'_, u8>> {
+                match self { $(Self::$variant(buffer) => buffer.view_mut().cast().w(),)* }
+            }
+
+            /// A buffer whose contents are whatever the memory held before.
+            pub(super) fn uninitialised(device: &RocmDevice, dtype: DType, count: usize) -> Result<Self> {
+                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().alloc(count).w()?)),)* }
+            }
+
+            /// A buffer of zeros.
+            pub(super) fn zeros(device: &RocmDevice, dtype: DType, count: usize) -> Result<Self> {
+                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().zeros(count).w()?)),)* }
+            }
+
+            /// A copy on another device, or on another stream of the same one.
+            fn copy_to(&self, device: &RocmDevice) -> Result<Self> {
+                match self { $(Self::$variant(buffer) => Ok(Self::$variant(buffer.to_stream(device.stream()).w()?)),)* }
+            }
+        }
+    };
+}
+for_each_dtype!(define_slice);
+
+/// A tensor's memory on a ROCm device.
+#[derive(Debug)]
+pub struct RocmStorage {
+    /// The buffer.
+    pub slice: RocmStorageSlice,
+    /// The device it belongs to.
+    pub device: RocmDevice,
+}
+
+/// A Rust type whose values are the elements of a dtype on the device.
+pub trait RocmDType: DeviceCopy {
+    /// The dtype.
+    const DTYPE: DType;
+    /// The buffer, if the slice holds elements of this type.
+    fn of(slice: &RocmStorageSlice) -> Option<&Buffer<Self>>;
+    /// The buffer to write to, if the slice holds elements of this type.
+    fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut Buffer<Self>>;
+    /// A slice of these elements.
+    fn wrap(buffer: Buffer<Self>) -> RocmStorageSlice;
+}
+
+macro_rules! define_dtype {
+    ($($variant:ident: $element:ty),*) => {
+        $(impl RocmDType for $element {
+            const DTYPE: DType = DType::$variant;
+            fn of(slice: &RocmStorageSlice) -> Option<&Buffer<Self>> {
+                match slice { RocmStorageSlice::$variant(buffer) => Some(buffer), _ => None }
+            }
+            fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut Buffer<Self>> {
+                match slice { RocmStorageSlice::$variant(buffer) => Some(buffer), _ => None }
+            }
+            fn wrap(buffer: Buffer<Self>) -> RocmStorageSlice {
+                RocmStorageSlice::$variant(buffer)
+            }
+        })*
+    };
+}
+define_dtype!(U8: u8, U32: u32, I16: i16, I32: i32, I64: i64, BF16: bf16, F16: f16, F32: f32, F64: f64);
+
+impl RocmStorage {
+    /// A storage around a buffer.
+    pub fn wrap_rocm_slice<T: RocmDType>(buffer: Buffer<T>, device: RocmDevice) -> Self {
+        Self { slice: T::wrap(buffer), device }
+    }
+
+    /// The buffer, when its elements are of this type.
+    pub fn as_rocm_slice<T: RocmDType>(&self) -> Result<&Buffer<T>> {
+        T::of(&self.slice).ok_or_else(|| self.unexpected::<T>())
+    }
+
+    /// The buffer to write to, when its elements are of this type.
+    pub fn as_rocm_slice_mut<T: RocmDType>(&mut self) -> Result<&mut Buffer<T>> {
+        let unexpected = self.unexpected::<T>();
+        T::of_mut(&mut self.slice).ok_or(unexpected)
+    }
+
+    fn unexpected<T: RocmDType>(&self) -> crate::Error {
+        let got = self.slice.dtype();
+        RocmError::UnexpectedDType { msg: "unexpected dtype", expected: T::DTYPE, got }.into()
+    }
+
+    /// A storage for `count` elements that an operation is about to fill.
+    pub(super) fn uninitialised(device: &RocmDevice, dtype: DType, count: usize) -> Result<Self> {
+        Ok(Self { slice: RocmStorageSlice::uninitialised(device, dtype, count)?, device: device.clone() })
+    }
+
+    /// A copy on another device, or a second copy on the same one.
+    pub fn transfer_to_device(&self, device: &RocmDevice) -> Result<Self> {
+        Ok(Self { slice: self.slice.copy_to(device)?, device: device.clone() })
+    }
+
+    /// Brings the memory back, after all work submitted for it.
+    pub(super) fn download(&self) -> Result<CpuStorage> {
+        // Where the host waits anyway is where a kernel's complaint about its input comes out.
+        self.device.check()?;
+        macro_rules! download {
+            ($($variant:ident),*) => {
+                match &self.slice {
+                    $(RocmStorageSlice::$variant(buffer) => CpuStorage::$variant(buffer.to_vec().w()?),)*
+                    RocmStorageSlice::F8E4M3(buffer) => {
+                        let bytes = buffer.to_vec().w()?;
+                        CpuStorage::F8E4M3(bytes.into_iter().map(F8E4M3::from_bits).collect())
+                    }
+                }
+            };
+        }
+        Ok(download!(U8, U32, I16, I32, I64, BF16, F16, F32, F64, F6E2M3, F6E3M2, F4, F8E8M0))
+    }
+
+    /// Takes memory to a device.
+    pub(super) fn upload(device: &RocmDevice, data: CpuStorageRef<'_>) -> Result<Self> {
+        macro_rules! upload {
+            ($($variant:ident),*) => {
+                match data {
+                    $(CpuStorageRef::$variant(data) => RocmStorageSlice::$variant(device.stream().upload(data).w()?),)*
+                    CpuStorageRef::F8E4M3(data) => {
+                        let bytes: Vec<u8> = data.iter().map(F8E4M3::to_bits).collect();
+                        RocmStorageSlice::F8E4M3(device.stream().upload(&bytes).w()?)
+                    }
+                }
+            };
+        }
+        let slice = upload!(U8, U32, I16, I32, I64, BF16, F16, F32, F64, F6E2M3, F6E3M2, F4, F8E8M0);
+        Ok(Self { slice, device: device.clone() })
+    }
+}

@@ -1,0 +1,190 @@
+//! How the two devices are compared: operands with the same values on both, in layouts made by the same chain of views, and
+//! a tolerance for each dtype. What the CPU backend refuses is not compared; what it answers, ROCm must answer too.
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Every dtype that has kernels.
+pub const ALL: [DType; 9] =
+    [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64, DType::BF16, DType::F16, DType::F32, DType::F64];
+const FLOATS: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
+
+/// Which dtypes an operation is tried with.
+#[derive(Clone, Copy)]
+pub enum Dtypes {
+    All,
+    Floats,
+}
+
+/// Where the operands' values lie.
+#[derive(Clone, Copy)]
+pub enum Range {
+    /// Both signs, up to a hundred.
+    Any,
+    /// Away from zero.
+    Positive,
+    /// Both signs, so small that sums and products of a few fit every dtype.
+    Small,
+}
+
+/// What is compared.
+pub struct Case {
+    pub name: &'static str,
+    pub dtypes: Dtypes,
+    pub range: Range,
+    pub operands: usize,
+}
+
+const SHAPES: [&[usize]; 8] = [&[1], &[7], &[3, 5], &[32, 33], &[2, 3, 4], &[1, 6, 1], &[2, 3, 4, 5], &[70, 64]];
+
+/// Tries a case in every dtype and shape, and in a random layout each.
+pub fn check(case: Case, op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    let device = Device::new_rocm(0).expect("a ROCm device");
+    let dtypes: &[DType] = match case.dtypes {
+        Dtypes::All => &ALL,
+        Dtypes::Floats => &FLOATS,
+    };
+    for &dtype in dtypes {
+        for (seed, shape) in SHAPES.iter().enumerate() {
+            let mut rng = StdRng::seed_from_u64(seed as u64);
+            let operands: Vec<_> = (0..case.operands).map(|_| random(shape, dtype, case.range, &mut rng)).collect();
+            let views = View::random_chain(shape, &mut rng);
+            let on = |device: &Device| -> Result<Tensor> {
+                let moved = operands.iter().map(|tensor| View::apply(&views, &tensor.to_device(device)?));
+                op(&moved.collect::<Result<Vec<_>>>()?)
+            };
+            // What the CPU cannot do there is nothing to compare with.
+            let Ok(expected) = on(&Device::Cpu) else { continue };
+            let what = format!("{} on {dtype:?} {shape:?} {views:?}", case.name);
+            let got = on(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_close(&what, &expected, &got, tolerance(dtype));
+        }
+    }
+}
+
+/// Tries an operation on contiguous operands of given shapes in every float dtype.
+pub fn check_shapes(name: &str, shapes: &[Vec<usize>], short: f64, op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    let device = Device::new_rocm(0).expect("a ROCm device");
+    for dtype in FLOATS {
+        let mut rng = StdRng::seed_from_u64(7);
+        let operands: Vec<_> = shapes.iter().map(|shape| random(shape, dtype, Range::Small, &mut rng)).collect();
+        let on = |device: &Device| op(&operands.iter().map(|t| t.to_device(device)).collect::<Result<Vec<_>>>()?);
+        // The CPU's short floats are rounded along the way: its f32 answer is the better yardstick.
+        let exact =
+            || -> Result<Tensor> { op(&operands.iter().map(|t| t.to_dtype(DType::F64)).collect::<Result<Vec<_>>>()?) };
+        let Ok(expected) = exact() else { continue };
+        let what = format!("{name} on {dtype:?} {shapes:?}");
+        let got = on(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let tolerance = if dtype == DType::F16 || dtype == DType::BF16 { short } else { tolerance(dtype) };
+        assert_close(&what, &expected, &got, tolerance);
+    }
+}
+
+/// Compares the gradients of a weighted sum of an operation's results.
+pub fn check_gradients(name: &str, range: Range, op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    let device = Device::new_rocm(0).expect("a ROCm device");
+    for (seed, shape) in SHAPES.iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(seed as u64);
+        let operands: Vec<_> = (0..2).map(|_| random(shape, DType::F32, range, &mut rng)).collect();
+        let on = |device: &Device| -> Result<Vec<Tensor>> {
+            let moved = operands.iter().map(|tensor| Var::from_tensor(&tensor.to_device(device)?));
+            let variables = moved.collect::<Result<Vec<_>>>()?;
+            let inputs: Vec<_> = variables.iter().map(|variable| variable.as_tensor().clone()).collect();
+            let result = op(&inputs)?;
+            let gradients = result.affine(0.5, 0.25)?.sqr()?.sum_all()?.backward()?;
+            Ok(variables.iter().filter_map(|variable| gradients.get(variable).cloned()).collect())
+        };
+        let what = format!("gradient of {name} on {shape:?}");
+        let expected = on(&Device::Cpu).unwrap_or_else(|error| panic!("{what} on the CPU: {error}"));
+        let got = on(&device).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(expected.len(), got.len(), "{what}: as many gradients");
+        for (expected, got) in expected.iter().zip(&got) {
+            assert_close(&what, expected, got, 1e-4);
+        }
+    }
+}
+
+/// Relative to the larger magnitude, or absolute below one.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-10,
+        DType::F32 => 1e-5,
+        DType::F16 => 4e-3,
+        DType::BF16 => 3e-2,
+        _ => 0.,
+    }
+}
+
+/// Asserts that two tensors have one shape, one dtype (where both have the operand's) and nearly one value.
+pub fn assert_close(what: &str, expected: &Tensor, got: &Tensor, tolerance: f64) {
+    assert_eq!(expected.shape(), got.shape(), "{what}: shape");
+    let values = |tensor: &Tensor| -> Result<Vec<f64>> {
+        tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1()
+    };
+    let (expected, got) = (values(expected).expect("values"), values(got).expect("values"));
+    for (index, (expected, got)) in expected.iter().zip(&got).enumerate() {
+        let bound = tolerance * expected.abs().max(1.);
+        let close = (expected - got).abs() <= bound || (expected.is_nan() && got.is_nan()) || expected == got;
+        assert!(close, "{what}: element {index} is {got}, the CPU says {expected}, tolerance {bound:e}");
+    }
+}
+
+fn random(shape: &[usize], dtype: DType, range: Range, rng: &mut StdRng) -> Tensor {
+    let signed = !matches!(dtype, DType::U8 | DType::U32);
+    let (low, high) = match range {
+        Range::Any => (if signed { -100. } else { 0. }, 100.),
+        Range::Positive => (1., 9.),
+        Range::Small => (if signed { -3. } else { 0. }, 3.),
+    };
+    let values: Vec<f64> = (0..shape.iter().product()).map(|_| rng.random_range(low..high)).collect();
+    let tensor = Tensor::from_vec(values, shape, &Device::Cpu).expect("a tensor");
+    tensor.to_dtype(dtype).expect("a dtype of the CPU's")
+}
+
+/// One step of a chain of views.
+#[derive(Clone, Debug)]
+enum View {
+    Transpose(usize, usize),
+    Narrow(usize, usize, usize),
+    Broadcast(usize),
+    Reshape,
+}
+
+impl View {
+    /// A chain that makes sense for a shape. Extents stay above zero; the rank stays, or becomes one at the end.
+    fn random_chain(shape: &[usize], rng: &mut StdRng) -> Vec<View> {
+        let mut shape = shape.to_vec();
+        let mut chain = Vec::new();
+        for _ in 0..rng.random_range(0..4) {
+            let (one, other) = (rng.random_range(0..shape.len()), rng.random_range(0..shape.len()));
+            match rng.random_range(0..4) {
+                0 => {
+                    shape.swap(one, other);
+                    chain.push(View::Transpose(one, other));
+                }
+                1 if shape[one] > 1 => {
+                    let start = rng.random_range(0..shape[one] - 1);
+                    let length = rng.random_range(1..=shape[one] - start);
+                    shape[one] = length;
+                    chain.push(View::Narrow(one, start, length));
+                }
+                2 if shape.len() < 5 => {
+                    shape.insert(0, 3);
+                    chain.push(View::Broadcast(3));
+                }
+                _ => chain.push(View::Reshape),
+            }
+        }
+        chain
+    }
+
+    fn apply(chain: &[View], tensor: &Tensor) -> Result<Tensor> {
+        chain.iter().try_fold(tensor.clone(), |tensor, view| match *view {
+            View::Transpose(one, other) => tensor.transpose(one, other),
+            View::Narrow(dim, start, length) => tensor.narrow(dim, start, length),
+            View::Broadcast(extent) => tensor.broadcast_left(extent),
+            View::Reshape => tensor.reshape(tensor.shape()),
+        })
+    }
+}

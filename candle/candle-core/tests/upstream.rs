@@ -1,0 +1,26 @@
+//! Candle's own tests, as its release carries them, on the ROCm device: the graft taught `test_device!` to make a test
+//! `..._gpu::rocm` (or `..._cuda::rocm`) beside those for the CPU. Nothing of them is stored here.
+//! `waves_of_64` runs all of them once more on an embedded device with the other wave size.
+
+#![allow(clippy::all)] // Upstream's code is upstream's.
+
+macro_rules! suites {
+    ($($name:ident)*) => {
+        $(mod $name {
+            include!(concat!(env!("OUT_DIR"), "/tests/", stringify!($name), ".rs"));
+        })*
+    };
+}
+suites!(bilinear_tests conv_tests grad_tests layout_tests matmul_tests pool_tests quantized_tests tensor_tests);
+
+mod suite;
+
+#[test]
+fn all_of_upstreams_device_tests_are_here() {
+    assert_eq!(suite::rocm_tests().len(), 108);
+}
+
+#[test]
+fn waves_of_64() {
+    suite::run_again_with_waves_of_64();
+}
