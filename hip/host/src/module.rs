@@ -1,0 +1,103 @@
+//! Loaded modules and their kernels. What a code object looks like inside is the business of `image`; who may still use it after it
+//! was unloaded is decided here: a queued launch keeps its module loaded until it has run.
+
+use crate::handles::Handles;
+use crate::image::Image;
+use crate::{exec, memory};
+use crate::module_abi::Kernel;
+use hip_abi::{hipError_t, hipFunction_t, hipModule_t};
+use std::ffi::{c_void, CStr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A loaded code object.
+pub(crate) struct Module {
+    pub image: Image,
+    pub device: usize,
+    /// Addresses of `__device__` variables that were asked for, and so are known as device memory.
+    globals: Mutex<Vec<usize>>,
+}
+
+/// A kernel of a module.
+pub(crate) struct Function {
+    pub module: Arc<Module>,
+    kernel: *const Kernel,
+}
+
+// SAFETY: the kernel's table entry is constant data of a module that this keeps loaded.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// The entry of the module's table.
+    pub fn kernel(&self) -> &Kernel {
+        // SAFETY: points into the module, which is loaded as long as this exists.
+        unsafe { &*self.kernel }
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> String {
+        // SAFETY: names in a module's table are C strings.
+        unsafe { CStr::from_ptr(self.kernel().name) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        for address in self.globals.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = memory::take(address, memory::Kind::Global);
+        }
+    }
+}
+
+static MODULES: Handles<Module> = Handles::new(0x57);
+static FUNCTIONS: Handles<Function> = Handles::new(0x58);
+
+/// Loads a code object for a device.
+///
+/// # Safety
+/// `image` points to a whole code object.
+pub(crate) unsafe fn load(device: usize, image: *const c_void) -> Result<hipModule_t, hipError_t> {
+    // SAFETY: the caller's promise.
+    let image = unsafe { Image::load(image, exec::services()) }.map_err(|why| {
+        log::error!("hipModuleLoadData: {why}");
+        hipError_t::hipErrorInvalidImage
+    })?;
+    Ok(hipModule_t(MODULES.insert(Arc::new(Module { image, device, globals: Mutex::default() }))))
+}
+
+/// Takes the handle and those of its kernels back.
+pub(crate) fn unload(handle: hipModule_t) -> Result<(), hipError_t> {
+    let module = MODULES.remove(handle.0).ok_or(hipError_t::hipErrorInvalidHandle)?;
+    FUNCTIONS.remove_where(|function| Arc::ptr_eq(&function.module, &module));
+    Ok(())
+}
+
+fn resolve(handle: hipModule_t) -> Result<Arc<Module>, hipError_t> {
+    MODULES.get(handle.0).ok_or(hipError_t::hipErrorInvalidHandle)
+}
+
+/// The kernel of that name.
+pub(crate) fn function(handle: hipModule_t, name: &CStr) -> Result<hipFunction_t, hipError_t> {
+    let module = resolve(handle)?;
+    let kernel: *const Kernel = module.image.kernel(name).ok_or(hipError_t::hipErrorNotFound)?;
+    Ok(hipFunction_t(FUNCTIONS.insert(Arc::new(Function { module, kernel }))))
+}
+
+/// The kernel behind a handle.
+pub(crate) fn resolve_function(handle: hipFunction_t) -> Result<Arc<Function>, hipError_t> {
+    FUNCTIONS.get(handle.0).ok_or(hipError_t::hipErrorInvalidHandle)
+}
+
+/// Address and size of a `__device__` or `__constant__` variable, which counts as device memory from here on.
+pub(crate) fn global(handle: hipModule_t, name: &CStr) -> Result<(usize, usize), hipError_t> {
+    let module = resolve(handle)?;
+    let (address, bytes) = module.image.global(name).ok_or(hipError_t::hipErrorNotFound)?;
+    let address = address as usize;
+    let mut globals = module.globals.lock().unwrap_or_else(PoisonError::into_inner);
+    if !globals.contains(&address) {
+        memory::enter(address, bytes, module.device, memory::Kind::Global)?;
+        globals.push(address);
+    }
+    Ok((address, bytes))
+}
