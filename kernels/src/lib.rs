@@ -8,22 +8,40 @@
 //! name. A name that no module has is an operation that is not defined for the dtype, and an error says so.
 
 mod cache;
+mod conv;
 mod dtype;
 mod elementwise;
 mod fault;
 mod fill;
+mod gemm;
+mod image;
 mod indexing;
 mod kernels;
 pub mod layout;
 mod name;
+mod norms;
+mod random;
+mod reduce;
 pub mod registry;
+mod rope;
+mod rows;
+mod softmax;
+mod sort;
 mod store;
 mod tensor;
+mod window;
 
 pub use cache::Cache;
+pub use conv::Convolution;
 pub use dtype::DType;
 pub use indexing::IndexDims;
+pub use image::{Bilinear, Pool};
 pub use kernels::Kernels;
+pub use reduce::Reduce;
 pub use registry::{Id, Module, ALL_IDS};
+pub use rope::Rope;
+#[doc(hidden)]
+pub use rows::plan_as_on_a_gpu;
+pub use sort::Order;
 pub use store::ModuleStore;
 pub use tensor::{Operand, OperandMut, Output, MAX_RANK};

@@ -55,13 +55,25 @@ impl Reduce {
     fn state_bytes(self, dtype: DType) -> usize {
         let wide = dtype.size() == 8;
         match self {
-            Reduce::Sum => if wide { 8 } else { 4 },
+            Reduce::Sum => {
+                if wide {
+                    8
+                } else {
+                    4
+                }
+            }
             Reduce::Min | Reduce::Max => match dtype {
                 DType::BF16 | DType::F16 | DType::F8E4M3 => 4,
                 _ => dtype.size(),
             },
             // A value and an index, padded to the value's alignment.
-            Reduce::ArgMin | Reduce::ArgMax => if wide { 16 } else { 8 },
+            Reduce::ArgMin | Reduce::ArgMax => {
+                if wide {
+                    16
+                } else {
+                    8
+                }
+            }
         }
     }
 }
@@ -287,9 +299,9 @@ fn split(root: &str, input: &Operand<'_>, dims: &[usize]) -> Result<(Dims, Dims)
     }
     let empty = || Dims { rank: 0, size: [1; MAX_RANK], stride: [0; MAX_RANK] };
     let (mut kept, mut reduced) = (empty(), empty());
-    for d in 0..rank {
-        let into = if chosen[d] { &mut reduced } else { &mut kept };
-        into.push(input.dims()[d], input.strides()[d]);
+    for ((&size, &stride), chosen) in input.dims().iter().zip(input.strides()).zip(chosen) {
+        let into = if chosen { &mut reduced } else { &mut kept };
+        into.push(size, stride);
     }
     Ok((kept, reduced))
 }

@@ -63,7 +63,10 @@ impl Kernels {
     ) -> Result<()> {
         let root = kind.root();
         let &[batch, second, third, dim] = input.dims() else {
-            return Err(Error::refused(format!("{root}: the input has shape {:?}, but must have four dimensions", input.dims())));
+            return Err(Error::refused(format!(
+                "{root}: the input has shape {:?}, but must have four dimensions",
+                input.dims()
+            )));
         };
         let (heads, time) = if kind == Rope::HalvesThd { (third, second) } else { (second, third) };
         let half = dim / 2;
@@ -96,7 +99,10 @@ impl Kernels {
         let places = heads * time;
         let per_batch = (places * half / lanes) as u64;
         if per_batch >= INDEX_LIMIT || angles as u64 >= INDEX_LIMIT {
-            return Err(Error::refused(format!("{root}: a batch of shape {:?} is larger than 2^31 pairs", &input.dims()[1..])));
+            return Err(Error::refused(format!(
+                "{root}: a batch of shape {:?} is larger than 2^31 pairs",
+                &input.dims()[1..]
+            )));
         }
         let step = ((INDEX_LIMIT - 1) / per_batch.max(1)).min(batch as u64) as usize;
         let mut first = 0;
@@ -114,8 +120,13 @@ impl Kernels {
             };
             let data = first * places * dim * dtype.size();
             let angle = if batched { first * angles * dtype.size() } else { 0 };
-            let arguments =
-                (input.ptr().offset(data), cos.ptr().offset(angle), sin.ptr().offset(angle), out.ptr().offset(data), shape);
+            let arguments = (
+                input.ptr().offset(data),
+                cos.ptr().offset(angle),
+                sin.ptr().offset(angle),
+                out.ptr().offset(data),
+                shape,
+            );
             let config = LaunchConfig::for_elements(shape.items as usize, THREADS);
             // SAFETY: the parameters of the kernels in `hip/rope.hip`; the sizes of all four tensors were checked above, and
             // their memory is in the order of the stream.
@@ -139,8 +150,10 @@ fn check_angles(
     contiguous(root, what, angles)?;
     let fitting = match *angles.dims() {
         [times, pairs] => times >= time && pairs == half,
-        // Batches of angles follow one another without a gap, so their times are those of the input.
-        [batches, times, pairs] => batches == batch && times == time && pairs == half,
+        // Later times would stand between one batch and the next, where nobody skips them.
+        [batches, times, pairs] => {
+            batches == batch && pairs == half && (times == time || (batch == 1 && times >= time))
+        }
         _ => false,
     };
     if !fitting || angles.dtype() != dtype {

@@ -105,7 +105,7 @@ impl Rows {
         if columns as u64 >= INDEX_LIMIT {
             return Err(Error::refused(format!("{root}: rows of {columns} elements are longer than 2^31")));
         }
-        Ok(Self { rows: if columns == 0 { 0 } else { (input.count() / columns) as u64 }, columns: columns as u64 })
+        Ok(Self { rows: input.count().checked_div(columns).unwrap_or(0) as u64, columns: columns as u64 })
     }
 
     /// Calls `launch` with the shape of each part of the rows that one launch covers, its blocks, and the bytes to add to

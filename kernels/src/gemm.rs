@@ -1,0 +1,267 @@
+//! Matrix products: which tile or matrix-vector kernel of `hip/gemm.hip` serves, and how it walks its factors.
+
+use crate::dtype::DType;
+use crate::kernels::{one_stream, Kernels};
+use crate::layout::INDEX_LIMIT;
+use crate::registry::Id;
+use crate::rows::Machine;
+use crate::tensor::{Operand, OperandMut};
+use hip::{Device, DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+
+/// Threads of a block of every kernel here.
+const THREADS: u32 = 256;
+/// Rows that a matrix-vector kernel makes at a time; above MANY times that a tile is better.
+const VECTOR_ROWS: u64 = 4;
+const MANY: u64 = 2;
+
+/// `hip/tile.h` has the same.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walk {
+    Depth = 0,
+    Rows = 1,
+    DepthVectors = 2,
+    RowsVectors = 3,
+}
+
+/// `hip/gemm.hip` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct GemmShape {
+    rows: u32,
+    columns: u32,
+    depth: u32,
+    left_walk: u32,
+    right_walk: u32,
+    out_vectors: u32,
+    left_row: u64,
+    left_depth: u64,
+    left_batch: u64,
+    right_column: u64,
+    right_depth: u64,
+    right_batch: u64,
+    out_row: u64,
+    out_column: u64,
+    out_batch: u64,
+}
+
+// SAFETY: integers with no padding (six of four bytes, then eight-byte ones), laid out as in C.
+unsafe impl DeviceCopy for GemmShape {}
+
+/// One factor: `rows` is what the product keeps of it, `depth` what it sums over.
+#[derive(Clone, Copy)]
+struct Factor {
+    address: DevicePtr<u8>,
+    rows: u64,
+    depth: u64,
+    row_stride: u64,
+    depth_stride: u64,
+    batch_stride: u64,
+}
+
+impl Factor {
+    /// Whether pieces of `lanes` elements along the contiguous direction are aligned and never straddle its end.
+    fn walk(&self, size: usize, lanes: u64) -> Walk {
+        let aligned = |other: u64, extent: u64| {
+            let bytes = lanes * size as u64;
+            extent % lanes == 0
+                && other % lanes == 0
+                && self.batch_stride % lanes == 0
+                && self.address.address() % bytes == 0
+        };
+        if self.depth_stride == 1 && aligned(self.row_stride, self.depth) {
+            Walk::DepthVectors
+        } else if self.depth_stride == 1 {
+            Walk::Depth
+        } else if self.row_stride == 1 && aligned(self.depth_stride, self.rows) {
+            Walk::RowsVectors
+        } else {
+            Walk::Rows
+        }
+    }
+}
+
+/// Sides of the tiles in `hip/gemm.hip`.
+pub(crate) fn tile_sides(dtype: DType) -> (u64, u64) {
+    if dtype == DType::F64 {
+        (64, 32)
+    } else {
+        (128, 64)
+    }
+}
+
+/// Elements a thread of a tile kernel moves or stores at once.
+pub(crate) fn tile_lanes(dtype: DType) -> u64 {
+    if dtype == DType::F64 {
+        2
+    } else {
+        4
+    }
+}
+
+/// True when a result is better cut into small tiles: large ones would leave compute units without work.
+pub(crate) fn prefers_small(device: &Device, dtype: DType, rows: u64, columns: u64, others: u64) -> bool {
+    let (large, small) = tile_sides(dtype);
+    let blocks = rows.div_ceil(large) * columns.div_ceil(large) * others;
+    let units = u64::from(device.compute_units());
+    // On the embedded device a large tile with empty rows is work for nothing, and cores are few.
+    let wasteful = rows <= small || columns <= small;
+    wasteful || (Machine::of(device).side_by_side && blocks < units)
+}
+
+impl Kernels {
+    /// `out[b] = left[b] x right[b]`: (batch, rows, depth) times (batch, depth, columns), all with any strides.
+    /// A stride of 0 along the batch shares a factor. f16 and bf16 are summed in f32.
+    pub fn matmul(&self, left: &Operand<'_>, right: &Operand<'_>, out: &mut OperandMut<'_>) -> Result<()> {
+        let root = "gemm";
+        let (&[batch, rows, depth], &[right_batch, right_depth, columns], &[out_batch, out_rows, out_columns]) =
+            (left.dims(), right.dims(), out.dims())
+        else {
+            return Err(mismatch(left, right, out));
+        };
+        let dtype = left.dtype();
+        let fitting = right_batch == batch && out_batch == batch && right_depth == depth;
+        if !fitting || out_rows != rows || out_columns != columns || right.dtype() != dtype || out.dtype() != dtype {
+            return Err(mismatch(left, right, out));
+        }
+        one_stream(out.stream(), &[left, right])?;
+        if [rows, depth, columns].iter().any(|&size| size as u64 >= INDEX_LIMIT) {
+            return Err(Error::refused(format!(
+                "{root}: a dimension of {rows} x {depth} x {columns} is longer than 2^31"
+            )));
+        }
+        let stride = |operand: &[usize], d: usize| operand[d] as u64;
+        let (ls, rs, os) = (left.strides(), right.strides(), out.strides());
+        let left = Factor {
+            address: left.ptr(),
+            rows: rows as u64,
+            depth: depth as u64,
+            row_stride: stride(ls, 1),
+            depth_stride: stride(ls, 2),
+            batch_stride: stride(ls, 0),
+        };
+        let right = Factor {
+            address: right.ptr(),
+            rows: columns as u64,
+            depth: depth as u64,
+            row_stride: stride(rs, 2),
+            depth_stride: stride(rs, 1),
+            batch_stride: stride(rs, 0),
+        };
+        let target = Target { address: out.ptr(), row: stride(os, 1), column: stride(os, 2), batch: stride(os, 0) };
+        // Few columns are few rows of the transposed product.
+        let few = |count: u64| count <= VECTOR_ROWS * MANY;
+        let swap = few(columns as u64) && !few(rows as u64);
+        let (left, right, target) = if swap { (right, left, target.transposed()) } else { (left, right, target) };
+        self.product(dtype, batch as u64, left, right, target, out.stream())
+    }
+
+    fn product(
+        &self,
+        dtype: DType,
+        batch: u64,
+        left: Factor,
+        right: Factor,
+        out: Target,
+        stream: &hip::Stream,
+    ) -> Result<()> {
+        let size = dtype.size();
+        let full = 16 / size as u64;
+        let (lanes, group) = (tile_lanes(dtype), tile_lanes(dtype));
+        let device = stream.device();
+        let wave = u64::from(device.wave_size().max(1));
+        let few = left.rows <= VECTOR_ROWS * MANY;
+        // (variant and root, rows and columns a block makes, how the factors are walked)
+        let (root, variant, height, width, walks) = if few && right.depth_stride == 1 && right.depth > 1 {
+            ("gemv", "", VECTOR_ROWS, u64::from(THREADS) / wave, [left.walk(size, full), right.walk(size, full)])
+        } else if few && right.row_stride == 1 {
+            let walk = right.walk(size, full);
+            let across = if walk == Walk::RowsVectors { full } else { 1 };
+            ("gemv", "_rows", VECTOR_ROWS, 8 * across, [left.walk(size, full), walk])
+        } else {
+            let (large, small) = tile_sides(dtype);
+            let walks = [left.walk(size, lanes), right.walk(size, lanes)];
+            if prefers_small(device, dtype, left.rows, right.rows, batch) {
+                ("gemm", "_small", small, small, walks)
+            } else {
+                ("gemm", "", large, large, walks)
+            }
+        };
+        let function = self.function(Id::Gemm, root, &[dtype], variant)?;
+        if batch == 0 || left.rows == 0 || right.rows == 0 {
+            return Ok(());
+        }
+        let vectors = out.column == 1
+            && out.row % group == 0
+            && out.batch % group == 0
+            && out.address.address() % (group * size as u64) == 0;
+        let shape = GemmShape {
+            rows: left.rows as u32,
+            columns: right.rows as u32,
+            depth: left.depth as u32,
+            left_walk: walks[0] as u32,
+            right_walk: walks[1] as u32,
+            out_vectors: u32::from(vectors),
+            left_row: left.row_stride,
+            left_depth: left.depth_stride,
+            left_batch: left.batch_stride,
+            right_column: right.row_stride,
+            right_depth: right.depth_stride,
+            right_batch: right.batch_stride,
+            out_row: out.row,
+            out_column: out.column,
+            out_batch: out.batch,
+        };
+        let (x, y) = (right.rows.div_ceil(width) as u32, left.rows.div_ceil(height));
+        if y > GRID_LIMIT {
+            return Err(Error::refused(format!("gemm: a result of {} rows is too large for one launch", left.rows)));
+        }
+        // HIP allows 65535 blocks along y and z.
+        for first in (0..batch).step_by(GRID_LIMIT as usize) {
+            let batches = GRID_LIMIT.min(batch - first) as u32;
+            let at = |address: DevicePtr<u8>, stride: u64| address.offset((first * stride) as usize * size);
+            let arguments = (
+                at(left.address, left.batch_stride),
+                at(right.address, right.batch_stride),
+                at(out.address, out.batch),
+                shape,
+            );
+            // SAFETY: the parameters of the kernels in `hip/gemm.hip`; shape and strides are those of the operands, which
+            // were checked to lie inside their memory, in the order of `stream`.
+            unsafe { function.launch(stream, LaunchConfig::new((x, y as u32, batches), THREADS), &arguments)? };
+        }
+        Ok(())
+    }
+}
+
+/// Blocks HIP allows along y and along z.
+pub(crate) const GRID_LIMIT: u64 = 65535;
+
+/// Where the product goes.
+#[derive(Clone, Copy)]
+struct Target {
+    address: DevicePtr<u8>,
+    row: u64,
+    column: u64,
+    batch: u64,
+}
+
+impl Target {
+    fn transposed(self) -> Self {
+        Self { row: self.column, column: self.row, ..self }
+    }
+}
+
+#[cold]
+fn mismatch(left: &Operand<'_>, right: &Operand<'_>, out: &OperandMut<'_>) -> Error {
+    Error::refused(format!(
+        "gemm: {} {:?} times {} {:?} into {} {:?} is no product; shapes must be (batch, rows, depth), (batch, depth, columns) \
+         and (batch, rows, columns), all of one dtype",
+        left.dtype(),
+        left.dims(),
+        right.dtype(),
+        right.dims(),
+        out.dtype(),
+        out.dims()
+    ))
+}
