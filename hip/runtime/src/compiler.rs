@@ -4,8 +4,9 @@
 use crate::device::Device;
 use crate::error::{human_bytes, Error, Result};
 use crate::platform::{Platform, PlatformKind};
-use hip_abi::{hiprtcProgram, hiprtcResult, Hiprtc};
+use hip_abi::{hiprtcProgram, hiprtcResult, Hiprtc, Origin};
 use std::ffi::{c_char, c_int, CString};
+use std::fmt;
 
 /// The run-time compiler of a platform.
 ///
@@ -26,9 +27,10 @@ use std::ffi::{c_char, c_int, CString};
 /// assert_eq!(data.to_vec()?, [2.0, 3.0, 4.0]);
 /// # Ok::<(), hip::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub struct Compiler {
-    platform: Platform,
+    rtc: &'static Hiprtc,
+    kind: PlatformKind,
     version: (u32, u32),
 }
 
@@ -75,14 +77,24 @@ impl Program {
 impl Compiler {
     /// The compiler of a platform; its library is loaded now, if it was not yet.
     pub fn new(platform: &Platform) -> Result<Self> {
-        platform.rtc_table()?;
         let (major, minor, _) = platform.runtime_version()?;
-        Ok(Self { platform: platform.clone(), version: (major, minor) })
+        Ok(Self { rtc: platform.rtc_table()?, kind: platform.kind(), version: (major, minor) })
     }
 
-    /// The table and where it came from, for diagnosis.
-    pub fn table(&self) -> Result<&'static Hiprtc> {
-        self.platform.rtc_table()
+    /// AMD's compiler by itself, which also works on a machine without a GPU.
+    pub fn amd() -> Result<Self> {
+        let (major, minor, _) = crate::platform::version_of(crate::platform::amd_table()?)?;
+        Ok(Self { rtc: crate::platform::amd_rtc_table()?, kind: PlatformKind::Amd, version: (major, minor) })
+    }
+
+    /// Where the compiler's functions live: a library's path, or this program.
+    pub fn origin(&self) -> &'static Origin {
+        self.rtc.origin()
+    }
+
+    /// The version of the HIP release that it belongs to, as (major, minor).
+    pub fn version(&self) -> (u32, u32) {
+        self.version
     }
 
     /// Compiles a program to a code object that [`Module::load`](crate::Module::load) takes. On failure the error's
@@ -94,10 +106,10 @@ impl Compiler {
                 program.name
             )));
         }
-        if self.platform.kind() == PlatformKind::Amd {
+        if self.kind == PlatformKind::Amd {
             crate::known_archs::check(self.version, &program.arch)?;
         }
-        let rtc = self.platform.rtc_table()?;
+        let rtc = self.rtc;
         let doing =
             || format!("compiling {} ({}) for {}", program.name, human_bytes(program.source.len()), program.arch);
         let created = Created::new(rtc, program, &doing)?;
@@ -116,6 +128,12 @@ impl Compiler {
             });
         }
         created.code(&doing)
+    }
+}
+
+impl fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compiler({}, {})", self.kind.name(), self.origin())
     }
 }
 

@@ -1,7 +1,6 @@
 //! A device: what it is, how much memory it has, and the errors of things dropped on it. It makes streams and modules;
 //! memory belongs to streams, because our pools are ordered by them.
 
-use crate::dispose::Resource;
 use crate::driver::call;
 use crate::error::{Error, Result};
 use crate::platform::Platform;
@@ -39,7 +38,6 @@ pub(crate) struct DeviceInner {
     captures: AtomicUsize,
     has_deferred: AtomicBool,
     deferred: Mutex<Vec<Error>>,
-    orphans: Mutex<Vec<Resource>>,
 }
 
 /// What a device can hold at once.
@@ -259,7 +257,6 @@ impl DeviceInner {
             captures: AtomicUsize::new(0),
             has_deferred: AtomicBool::new(false),
             deferred: Mutex::new(Vec::new()),
-            orphans: Mutex::new(Vec::new()),
             platform,
         })
     }
@@ -278,7 +275,6 @@ impl DeviceInner {
         if !self.has_deferred.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.retry_orphans();
         self.take_deferred().map_or(Ok(()), Err)
     }
 
@@ -316,14 +312,6 @@ impl DeviceInner {
         self.captures.fetch_sub(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn keep_orphan(&self, resource: Resource) {
-        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(resource);
-    }
-
-    pub(crate) fn take_orphans(&self) -> Vec<Resource> {
-        std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     pub(crate) fn register(&self, stream: &Arc<StreamInner>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|known| known.strong_count() > 0);
@@ -346,7 +334,6 @@ impl DeviceInner {
 
 impl Drop for DeviceInner {
     fn drop(&mut self) {
-        self.retry_orphans();
         // Nobody can call on this device any more: the log is the last place where its errors can still be seen.
         while let Some(error) = self.take_deferred() {
             log::error!("device {} was closed with an error that no call has reported: {error}", self.ordinal);

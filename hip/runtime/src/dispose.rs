@@ -1,5 +1,6 @@
-//! How things end. Everything that a `Drop` must give back goes through here: a failure is kept on the device as an error
-//! for the next call, and the thing itself is kept to be tried once more, so that a passing failure leaks nothing.
+//! How things end. Everything that a `Drop` must give back goes through here, and a failure is kept on the device as an
+//! error for the next call. Nothing is given back twice: a runtime that reports an error here may be speaking of an
+//! earlier failure, with the thing itself gone.
 
 use crate::device::DeviceInner;
 use crate::driver::call;
@@ -20,12 +21,13 @@ pub(crate) enum Resource {
 }
 
 impl DeviceInner {
-    /// Gives something back. On failure it is still there.
+    /// Gives something back. It is gone also when this fails.
     pub(crate) fn release(&self, resource: Resource) -> Result<()> {
-        self.bind_quietly()?;
+        // The handle names its device; should the switch fail, giving it back is still worth trying.
+        let bound = self.bind_quietly();
         let platform = &self.platform;
-        // SAFETY: the caller owned the resource and has stopped using it; it is given back at most once successfully.
-        unsafe {
+        // SAFETY: the caller owned the resource, has stopped using it, and gives it back once.
+        let released = unsafe {
             match resource {
                 Resource::Memory(address) => {
                     call!(platform, hipFree(address as usize as *mut c_void), || "freeing device memory")
@@ -39,23 +41,12 @@ impl DeviceInner {
                 Resource::Graph(graph) => call!(platform, hipGraphDestroy(graph), || "closing a recorded graph"),
                 Resource::GraphExec(exec) => call!(platform, hipGraphExecDestroy(exec), || "closing a graph"),
             }
-        }
+        };
+        bound.and(released)
     }
 
-    /// Gives something back while dropping: a failure goes to the next call on this device, together with a second try.
+    /// Gives something back while dropping: a failure goes to the next call on this device.
     pub(crate) fn dispose(&self, resource: Resource) {
-        if let Err(error) = self.release(resource) {
-            self.keep_orphan(resource);
-            self.defer(Err(error));
-        }
-    }
-
-    /// Tries once more what could not be given back before. What fails again is beyond us, and only the log hears of it.
-    pub(crate) fn retry_orphans(&self) {
-        for resource in self.take_orphans() {
-            if let Err(error) = self.release(resource) {
-                log::error!("{resource:?} could not be given back, even at the second try: {error}");
-            }
-        }
+        self.defer(self.release(resource));
     }
 }

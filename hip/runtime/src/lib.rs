@@ -18,6 +18,8 @@
 
 mod buffer;
 mod compiler;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod copy;
 mod device;
 mod dispose;

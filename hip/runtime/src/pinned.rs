@@ -30,7 +30,7 @@ pub struct PinnedBuffer<T> {
     device: Device,
     data: NonNull<T>,
     len: usize,
-    // Taken by `Pending` of which the wait failed: the memory is leaked rather than freed under a running copy.
+    // False for no memory at all, and for memory that a copy may still be using: that is leaked rather than freed.
     owned: bool,
 }
 
@@ -120,29 +120,28 @@ impl<T: DeviceCopy> Pending<T> {
     /// Waits for the copy and gives the memory back.
     pub fn wait(self) -> Result<PinnedBuffer<T>> {
         let mut this = ManuallyDrop::new(self);
-        let outcome = this.reached.synchronize();
+        let outcome = this.settle();
         // SAFETY: `this` is never dropped, so each field is taken once.
-        let (mut pinned, _reached) =
+        let (pinned, _reached) =
             unsafe { (ManuallyDrop::take(&mut this.pinned), ManuallyDrop::take(&mut this.reached)) };
-        match outcome {
-            Ok(()) => Ok(pinned),
-            Err(error) => {
-                // Nobody knows whether the copy still runs: its memory must stay.
-                pinned.owned = false;
-                Err(error)
-            }
+        outcome.map(|()| pinned)
+    }
+
+    /// Waits for the copy. When that fails and the device cannot be waited for either, nobody knows whether the copy
+    /// still runs, and its memory must stay.
+    fn settle(&mut self) -> Result<()> {
+        let outcome = self.reached.synchronize();
+        if outcome.is_err() {
+            self.pinned.owned &= self.pinned.device.synchronize().is_ok();
         }
+        outcome
     }
 }
 
 impl<T: DeviceCopy> Drop for Pending<T> {
     fn drop(&mut self) {
         let device = self.pinned.device.clone();
-        let outcome = self.reached.synchronize();
-        if outcome.is_err() {
-            // Nobody knows whether the copy still runs: its memory must stay.
-            self.pinned.owned = false;
-        }
+        let outcome = self.settle();
         device.0.defer(outcome);
         // SAFETY: each field is dropped once, here.
         unsafe {

@@ -206,14 +206,7 @@ impl Platform {
 
     /// The version of the HIP runtime as (major, minor, patch), such as (6, 3, 42131).
     pub fn runtime_version(&self) -> Result<(u32, u32, u32)> {
-        let mut version: c_int = 0;
-        // SAFETY: the pointer is to a live integer.
-        let code = unsafe { (self.0.hip.hipRuntimeGetVersion)(&mut version) };
-        if !code.is_success() {
-            return Err(Error::hip(code, "hipRuntimeGetVersion", "asking for the version of the HIP runtime"));
-        }
-        let version = version.max(0) as u32;
-        Ok((version / 10_000_000, version / 100_000 % 100, version % 100_000))
+        version_of(self.0.hip)
     }
 
     /// The bare table of C functions, for libraries that stand on HIP and for measurements.
@@ -226,7 +219,7 @@ impl Platform {
         let load = || match self.0.kind {
             PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
             PlatformKind::Cuda => hip_cuda::rtc_table().map_err(|why| Error::refused(why.to_string())),
-            PlatformKind::Amd => Ok(&*Box::leak(Box::new(Hiprtc::load(&Search::default())?))),
+            PlatformKind::Amd => amd_rtc_table(),
         };
         self.0.rtc.get_or_init(load).clone()
     }
@@ -239,13 +232,35 @@ impl fmt::Debug for Platform {
 }
 
 /// AMD's library, loaded once a process; a failure is tried again at the next call, which may have another `ROCM_PATH`.
-fn amd_table() -> Result<&'static Hip> {
+pub(crate) fn amd_table() -> Result<&'static Hip> {
     static TABLE: OnceLock<Hip> = OnceLock::new();
     if let Some(table) = TABLE.get() {
         return Ok(table);
     }
     let table = Hip::load(&Search::default())?;
     Ok(TABLE.get_or_init(|| table))
+}
+
+/// AMD's run-time compiler, loaded once a process.
+pub(crate) fn amd_rtc_table() -> Result<&'static Hiprtc> {
+    static TABLE: OnceLock<Hiprtc> = OnceLock::new();
+    if let Some(table) = TABLE.get() {
+        return Ok(table);
+    }
+    let table = Hiprtc::load(&Search::default())?;
+    Ok(TABLE.get_or_init(|| table))
+}
+
+/// The version of a HIP runtime as (major, minor, patch).
+pub(crate) fn version_of(hip: &Hip) -> Result<(u32, u32, u32)> {
+    let mut version: c_int = 0;
+    // SAFETY: the pointer is to a live integer.
+    let code = unsafe { (hip.hipRuntimeGetVersion)(&mut version) };
+    if !code.is_success() {
+        return Err(Error::hip(code, "hipRuntimeGetVersion", "asking for the version of the HIP runtime"));
+    }
+    let version = version.max(0) as u32;
+    Ok((version / 10_000_000, version / 100_000 % 100, version % 100_000))
 }
 
 fn no_device_hint(kind: PlatformKind) -> String {

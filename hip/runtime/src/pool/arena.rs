@@ -89,7 +89,6 @@ pub(super) struct Taken {
 pub(super) struct Idle {
     pub(super) address: u64,
     pub(super) bytes: u64,
-    large: bool,
 }
 
 #[derive(Debug)]
@@ -214,18 +213,14 @@ impl Arena {
             self.retire(first);
             self.reserved[usize::from(large)] -= bytes;
             found += bytes;
-            idle.push(Idle { address, bytes, large });
+            idle.push(Idle { address, bytes });
         }
         idle
     }
 
-    /// Adds a segment from the system for requests like `bytes`.
-    pub(super) fn add_segment(&mut self, address: u64, segment_bytes: u64, bytes: u64) {
-        self.restore(Idle { address, bytes: segment_bytes, large: class_of(bytes).1 > SMALL });
-    }
-
-    /// Adds a segment, or puts one back that could not be given to the system.
-    pub(super) fn restore(&mut self, Idle { address, bytes, large }: Idle) {
+    /// Adds a segment from the system for requests like `request`.
+    pub(super) fn add_segment(&mut self, address: u64, bytes: u64, request: u64) {
+        let large = class_of(request).1 > SMALL;
         let segment = match self.segments.iter().position(Option::is_none) {
             Some(vacant) => vacant as u32,
             None => {

@@ -283,20 +283,14 @@ impl Pool {
         Ok(bytes)
     }
 
-    /// Gives segments back to the system; `hipFree` waits for the device, so nothing can still be using them. What cannot
-    /// be given back stays in the pool.
+    /// Gives segments back to the system; `hipFree` waits for the device, so nothing can still be using them.
     fn release(&self, idle: Vec<Idle>) -> Result<()> {
-        let mut idle = idle.into_iter();
-        while let Some(segment) = idle.next() {
-            if let Err(error) = self.device.release(Resource::Memory(segment.address)) {
-                let mut arena = self.arena();
-                arena.restore(segment);
-                idle.for_each(|segment| arena.restore(segment));
-                return Err(error);
-            }
+        let mut outcome = Ok(());
+        for segment in idle {
             self.count(|counters| counters.freed(segment.bytes as usize));
+            outcome = outcome.and(self.device.release(Resource::Memory(segment.address)));
         }
-        Ok(())
+        outcome
     }
 }
 

@@ -1,0 +1,55 @@
+//! Eight threads on one device, each on a stream of its own and then all on one.
+
+use super::{Bench, Done};
+use crate::{Error, LaunchConfig, Result, Stream};
+
+const THREADS: u32 = 8;
+const ROUNDS: u32 = 50;
+
+/// What each thread does: allocate, upload, launch, read back, free; sizes differ, so that pools split and join.
+fn work(bench: &Bench, stream: &Stream, thread: u32) -> Result<()> {
+    for round in 0..ROUNDS {
+        let count = 1 + (thread * 7919 + round * 104_729) % 20_000;
+        let value = (thread * ROUNDS + round) as f32;
+        let mut data = stream.upload(&vec![value; count as usize])?;
+        let temporary = stream.zeros::<f32>(count as usize / 2 + 1)?;
+        let config = LaunchConfig::for_elements(count as usize, 128);
+        bench.launch_on(stream, "scale", config, &(&mut data, 2.0f32, count))?;
+        drop(temporary);
+        let copy = data.try_clone()?;
+        drop(data);
+        if round % 5 == 0 {
+            stream.record()?.synchronize()?;
+        }
+        let seen = copy.to_vec()?;
+        if seen.iter().any(|&found| found != 2.0 * value) {
+            return Err(Error::refused(format!("thread {thread} saw another's data in round {round}")));
+        }
+    }
+    Ok(())
+}
+
+fn on_all_threads(work: impl Fn(u32) -> Result<()> + Sync) -> Result<Done> {
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(thread)
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().map_err(|_| Error::refused("a thread panicked"))??;
+        }
+        Ok(Done::Passed)
+    })
+}
+
+pub(super) fn eight_threads_share_a_device(bench: &Bench) -> Result<Done> {
+    on_all_threads(|thread| work(bench, &bench.device.new_stream()?, thread))
+}
+
+pub(super) fn eight_threads_share_a_stream(bench: &Bench) -> Result<Done> {
+    on_all_threads(|thread| work(bench, &bench.stream, thread))
+}
