@@ -64,11 +64,8 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
                                 u32 team_log2) {                                                                       \
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
-#ifndef KQ_R1
-#define KQ_R1 2
-#endif
 #define MAT_VEC_ALL(name, Format)                                                                                      \
-    MAT_VEC(name, Format, KQ_R1, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
+    MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
     ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4)
 FOR_QUANTIZED(MAT_VEC_ALL)
 

@@ -73,11 +73,7 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
     for (u32 c = 0; c < COLUMNS; c++) column[c] = columns.source(c);
     constexpr u32 UNITS = F::ELEMENTS / PIECE / F::UNIT; // in a block
     const u32 units = k / (PIECE * F::UNIT);
-#ifdef KQ_UNROLL
-#pragma unroll KQ_UNROLL
-#else
-#pragma unroll 1
-#endif
+    NO_UNROLL
     for (u32 at = lane; at < units; at += team) {
         const u32 block = at / UNITS, unit = at % UNITS;
         UNROLL

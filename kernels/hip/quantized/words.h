@@ -20,24 +20,9 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
     } else if constexpr (ALIGN >= 4) {
         UNROLL
         for (u32 i = 0; i < N; i++) out[i] = ((const u32 *)at)[i];
-    } else if constexpr (N == 4) {
-        // The one or two aligned 16-byte pieces around the address, shifted into place. Five 4-byte loads would take
-        // longer: what counts is how many cache lines the loads of a wave touch, each time anew. Allocations are
-        // multiples of 256 bytes, so the bytes before and after are ours to read.
-        const uint4 *base = (const uint4 *)((u64)at & ~15ull);
-        const u32 skip = (u32)(u64)at & 15u;
-        const uint4 a = base[0];
-        uint4 b = a;
-        if (skip != 0) b = base[1];
-        u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-        UNROLL
-        for (u32 i = 0; i < 6; i++) w[i] = skip & 8 ? w[i + 2] : w[i];
-        UNROLL
-        for (u32 i = 0; i < 5; i++) w[i] = skip & 4 ? w[i + 1] : w[i];
-        UNROLL
-        for (u32 i = 0; i < 4; i++) out[i] = __funnelshift_r(w[i], w[i + 1], 8 * (skip & 2));
     } else {
-        // Aligned words around the address, shifted into place.
+        // Aligned words around the address, shifted into place: half as many loads as 16-bit ones. Allocations are
+        // multiples of 256 bytes, so the bytes before and after are ours to read.
         const u32 *base = (const u32 *)((u64)at & ~3ull);
         const bool odd = ((u64)at & 2) != 0;
         u32 low = base[0];
