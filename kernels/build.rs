@@ -19,7 +19,8 @@ fn main() {
 }
 
 fn run() -> Result<(), String> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script, run by cargo")?);
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script, run by cargo")?);
     let folder = Path::new("hip");
     // The compiler is part of this program: when it changes, every object is made anew.
     let compiler = hash(&fs::read(std::env::current_exe().map_err(|e| e.to_string())?).map_err(|e| e.to_string())?);

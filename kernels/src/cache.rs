@@ -21,7 +21,9 @@ impl Cache {
     pub fn open() -> Option<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let folder = variable("CANDLE_ROCM_CACHE").or_else(|| {
-            variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache"))).map(|base| base.join("candle-rocm"))
+            variable("XDG_CACHE_HOME")
+                .or_else(|| variable("HOME").map(|home| home.join(".cache")))
+                .map(|base| base.join("candle-rocm"))
         })?;
         match Self::at(&folder) {
             Ok(cache) => Some(cache),
@@ -44,7 +46,10 @@ impl Cache {
     pub fn load(&self, name: &str, parts: &[&str]) -> Option<Vec<u8>> {
         let path = self.path(name, parts);
         let bytes = fs::read(&path).ok()?;
-        let valid = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_at_checked(8)).filter(|(sum, object)| **sum == checksum(object));
+        let valid = bytes
+            .strip_prefix(MAGIC)
+            .and_then(|rest| rest.split_at_checked(8))
+            .filter(|(sum, object)| **sum == checksum(object));
         if valid.is_none() {
             log::warn!("{} is damaged and will be made anew", path.display());
         }
@@ -101,10 +106,14 @@ fn check_private(folder: &Path) -> Result<(), String> {
     let _ = fs::remove_file(&probe);
     let owner = owner.map_err(|error| format!("it cannot be written to ({error})"))?;
     if metadata.uid() != owner {
-        return Err("it belongs to another user, whose files would run as code; choose another with CANDLE_ROCM_CACHE".into());
+        return Err(
+            "it belongs to another user, whose files would run as code; choose another with CANDLE_ROCM_CACHE".into()
+        );
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("others can write to it, and their files would run as code; take that right away with chmod go-w".into());
+        return Err(
+            "others can write to it, and their files would run as code; take that right away with chmod go-w".into()
+        );
     }
     Ok(())
 }

@@ -157,7 +157,8 @@ impl Kernels {
     /// The elements as another dtype, the one of `out`.
     pub fn cast(&self, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
         let to = out.dtype();
-        let op = Op { id: Id::Cast, root: "cast", dtypes: &[input.dtype(), to], first: 0.0, second: 0.0, reports: false };
+        let op =
+            Op { id: Id::Cast, root: "cast", dtypes: &[input.dtype(), to], first: 0.0, second: 0.0, reports: false };
         self.elementwise::<1, 2>(op, [input], to, out)
     }
 
@@ -216,7 +217,8 @@ impl Kernels {
         }
         let strides: [&[usize]; OPERANDS] =
             std::array::from_fn(|k| inputs.get(k).map_or(&out_strides[..dims.len()], |input| input.strides()));
-        let addresses: [u64; OPERANDS] = std::array::from_fn(|k| inputs.get(k).map_or(out.ptr(), |input| input.ptr()).address());
+        let addresses: [u64; OPERANDS] =
+            std::array::from_fn(|k| inputs.get(k).map_or(out.ptr(), |input| input.ptr()).address());
         let sizes: [usize; OPERANDS] = std::array::from_fn(|k| inputs.get(k).map_or(to, |input| input.dtype()).size());
 
         let shape = Shape::collapse(dims, &strides);
@@ -236,7 +238,8 @@ impl Kernels {
         }
         let fault = if op.reports { self.faults.arm() } else { self.faults.address() };
         let params = Params { first: op.first, second: op.second, fault };
-        let at = |start: [u64; MAX_OPERANDS], k: usize| DevicePtr::from_address(addresses[k] + start[k] * sizes[k] as u64);
+        let at =
+            |start: [u64; MAX_OPERANDS], k: usize| DevicePtr::from_address(addresses[k] + start[k] * sizes[k] as u64);
         let stream = out.stream();
 
         let launch = |blocks: u64, start: [u64; MAX_OPERANDS], geometry: Geometry<INPUTS, OPERANDS>| {
@@ -248,9 +251,15 @@ impl Kernels {
             // the launch is on the stream that this memory belongs to.
             unsafe {
                 match geometry {
-                    Geometry::Count(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
-                    Geometry::Strided(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
-                    Geometry::Tiled(geometry) => function.launch(stream, config, &Arguments { geometry, params, out, inputs }),
+                    Geometry::Count(geometry) => {
+                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                    }
+                    Geometry::Strided(geometry) => {
+                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                    }
+                    Geometry::Tiled(geometry) => {
+                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                    }
                 }
             }
         };
@@ -260,7 +269,10 @@ impl Kernels {
                 let count = shape.count();
                 let blocks = count.div_ceil(u64::from(THREADS) * work.width * work.batch);
                 if blocks > i32::MAX as u64 {
-                    return Err(Error::refused(format!("{}: {count} elements are more than one launch can cover", op.root)));
+                    return Err(Error::refused(format!(
+                        "{}: {count} elements are more than one launch can cover",
+                        op.root
+                    )));
                 }
                 launch(blocks, none, Geometry::Count(count))
             }

@@ -38,7 +38,13 @@ impl Kernels {
         }
         if out.ptr().address() % 16 != 0 {
             // The pieces would not be aligned; the strided kernel writes element by element.
-            return self.fill_strided(bits, out.dtype(), out.ptr(), out.stream(), &Shape::collapse(&[out.count()], &[&[1]]));
+            return self.fill_strided(
+                bits,
+                out.dtype(),
+                out.ptr(),
+                out.stream(),
+                &Shape::collapse(&[out.count()], &[&[1]]),
+            );
         }
         let config = LaunchConfig::new(blocks_for(count.div_ceil(width)), THREADS);
         // SAFETY: the parameters of `fill_*` in `hip/fill.hip`; `out` holds `count` elements and is borrowed for writing.
@@ -51,7 +57,14 @@ impl Kernels {
         self.fill_strided(bits, out.dtype(), out.ptr(), out.stream(), &shape)
     }
 
-    fn fill_strided(&self, bits: u64, dtype: DType, out: DevicePtr<u8>, stream: &hip::Stream, shape: &Shape) -> Result<()> {
+    fn fill_strided(
+        &self,
+        bits: u64,
+        dtype: DType,
+        out: DevicePtr<u8>,
+        stream: &hip::Stream,
+        shape: &Shape,
+    ) -> Result<()> {
         let function = self.function(Id::Fill, "const_set", &[dtype], "")?;
         shape.cut(&mut |part, start| {
             let config = LaunchConfig::new(blocks_for(part.count()), THREADS);
@@ -65,10 +78,16 @@ impl Kernels {
     /// Copies the rows of one matrix to the rows of another. Both have two dimensions and contiguous rows.
     pub fn copy2d(&self, from: &Operand<'_>, to: &mut OperandMut<'_>) -> Result<()> {
         let (&[rows, cols], &[from_stride, from_col]) = (from.dims(), from.strides()) else {
-            return Err(Error::refused(format!("copy2d: the source has shape {:?}, but must have two dimensions", from.dims())));
+            return Err(Error::refused(format!(
+                "copy2d: the source has shape {:?}, but must have two dimensions",
+                from.dims()
+            )));
         };
         let &[to_stride, to_col] = to.strides() else {
-            return Err(Error::refused(format!("copy2d: the target has shape {:?}, but must have two dimensions", to.dims())));
+            return Err(Error::refused(format!(
+                "copy2d: the target has shape {:?}, but must have two dimensions",
+                to.dims()
+            )));
         };
         if from.dims() != to.dims() || (cols > 1 && (from_col != 1 || to_col != 1)) {
             return Err(Error::refused(format!(
@@ -85,7 +104,8 @@ impl Kernels {
 
         let width = 16 / dtype.size();
         let aligned = |address: u64, stride: usize| address % 16 == 0 && stride % width == 0;
-        let whole = cols % width == 0 && aligned(from.ptr().address(), from_stride) && aligned(to.ptr().address(), to_stride);
+        let whole =
+            cols % width == 0 && aligned(from.ptr().address(), from_stride) && aligned(to.ptr().address(), to_stride);
         let width = if whole { width } else { 1 };
         let function = self.function(Id::Fill, "copy2d", &[dtype], if whole { "_rows" } else { "" })?;
 
@@ -94,7 +114,9 @@ impl Kernels {
             return Ok(());
         }
         if pieces >= INDEX_LIMIT {
-            return Err(Error::refused(format!("copy2d: rows of {cols} elements are too long for one launch; copy them as buffers")));
+            return Err(Error::refused(format!(
+                "copy2d: rows of {cols} elements are too long for one launch; copy them as buffers"
+            )));
         }
         let step = ((INDEX_LIMIT - 1) / pieces) as usize;
         for first in (0..rows).step_by(step) {
@@ -108,7 +130,9 @@ impl Kernels {
             let at = |base: DevicePtr<u8>, stride: usize| base.offset(first * stride * dtype.size());
             let args = (shape, at(to.ptr(), to_stride), at(from.ptr(), from_stride));
             // SAFETY: the parameters of `copy2d_*` in `hip/fill.hip`; both layouts stay inside memory that is borrowed.
-            unsafe { function.launch(to.stream(), LaunchConfig::new(blocks_for(u64::from(shape.count)), THREADS), &args)? };
+            unsafe {
+                function.launch(to.stream(), LaunchConfig::new(blocks_for(u64::from(shape.count)), THREADS), &args)?
+            };
         }
         Ok(())
     }

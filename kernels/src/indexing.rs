@@ -47,8 +47,12 @@ impl IndexDims {
     /// Splits `dims` at `dim`.
     pub fn split(root: &str, dims: &[usize], dim: usize) -> Result<Self> {
         match dims.get(dim) {
-            Some(&size) => Ok(Self { left: dims[..dim].iter().product(), size, right: dims[dim + 1..].iter().product() }),
-            None => Err(Error::refused(format!("{root}: dimension {dim} of a tensor of shape {dims:?} does not exist"))),
+            Some(&size) => {
+                Ok(Self { left: dims[..dim].iter().product(), size, right: dims[dim + 1..].iter().product() })
+            }
+            None => {
+                Err(Error::refused(format!("{root}: dimension {dim} of a tensor of shape {dims:?} does not exist")))
+            }
         }
     }
 }
@@ -110,7 +114,13 @@ impl Kernels {
     }
 
     /// As [`Kernels::scatter`], but adds to what is there. The order of floating sums is not fixed.
-    pub fn scatter_add(&self, dst: &mut OperandMut<'_>, ids: &Operand<'_>, src: &Operand<'_>, dim: usize) -> Result<()> {
+    pub fn scatter_add(
+        &self,
+        dst: &mut OperandMut<'_>,
+        ids: &Operand<'_>,
+        src: &Operand<'_>,
+        dim: usize,
+    ) -> Result<()> {
         self.scatter_by("scatter-add", "sa", dst, ids, src, dim)
     }
 
@@ -162,7 +172,10 @@ impl Kernels {
     ) -> Result<()> {
         let [left, rows, right] = plan.sizes;
         let pieces = 16 / dtype.size();
-        let whole = plan.access == Access::ReadRows && right % pieces == 0 && dense.address() % 16 == 0 && through.address() % 16 == 0;
+        let whole = plan.access == Access::ReadRows
+            && right % pieces == 0
+            && dense.address() % 16 == 0
+            && through.address() % 16 == 0;
         let variant = if whole { "_rows" } else { "" };
         let function = self.function(Id::Indexing, plan.root, &[plan.ids.dtype(), dtype], variant)?;
 

@@ -84,12 +84,8 @@ impl Shape {
     /// The shape `dims` (outermost first) of operands with `strides`, without dimensions of one element and with
     /// neighbours merged wherever every operand steps through them evenly.
     pub fn collapse(dims: &[usize], strides: &[&[usize]]) -> Self {
-        let mut shape = Self {
-            rank: 0,
-            size: [1; MAX_RANK],
-            stride: [[0; MAX_RANK]; MAX_OPERANDS],
-            operands: strides.len(),
-        };
+        let mut shape =
+            Self { rank: 0, size: [1; MAX_RANK], stride: [[0; MAX_RANK]; MAX_OPERANDS], operands: strides.len() };
         for d in (0..dims.len()).rev() {
             let size = dims[d] as u64;
             if size == 1 {
@@ -243,7 +239,8 @@ mod tests {
 
     #[test]
     fn dividers_divide() {
-        let mut numbers: Vec<u32> = (0..32).flat_map(|k| [1u32 << k, (1u32 << k).wrapping_sub(1), (1 << k) | 1]).collect();
+        let mut numbers: Vec<u32> =
+            (0..32).flat_map(|k| [1u32 << k, (1u32 << k).wrapping_sub(1), (1 << k) | 1]).collect();
         numbers.extend([3, 5, 7, 10, 100, 641, 6_700_417, 1_000_000_007, 2_147_483_647]);
         for &divisor in numbers.iter().filter(|&&d| d > 0 && u64::from(d) <= INDEX_LIMIT) {
             let divider = Divider::new(u64::from(divisor));

@@ -89,7 +89,12 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// `count` elements of `dtype` from element `start` of `memory` on.
-    pub fn new<T: DeviceCopy>(memory: impl Into<ViewMut<'a, T>>, dtype: DType, start: usize, count: usize) -> Result<Self> {
+    pub fn new<T: DeviceCopy>(
+        memory: impl Into<ViewMut<'a, T>>,
+        dtype: DType,
+        start: usize,
+        count: usize,
+    ) -> Result<Self> {
         let memory = memory.into().cast::<u8>()?;
         let address = locate(memory.ptr(), memory.len(), dtype, start, &[count], &[1])?;
         Ok(Self { memory, address, dtype, count })

@@ -1,0 +1,78 @@
+//! Every kernel, on the embedded device with its memory checked, on waves of 32 and of 64, against plain Rust.
+//!
+//! A family is a set of kernels that one function tests; it runs once in this process, whichever test asks for it first.
+//! The last test runs all of them and then fails for every kernel of the registry that none has launched. A new module
+//! adds a file beside this one and a line to `FAMILIES`.
+
+mod bench;
+mod element;
+mod layouts;
+
+mod affine;
+mod binary;
+mod cast;
+mod fill;
+mod indexing;
+mod ternary;
+mod unary;
+
+use bench::Bench;
+use candle_rocm_kernels::ALL_IDS;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What a family is called, and the function that tests it on one device.
+type Family = (&'static str, fn(&Bench));
+
+macro_rules! families {
+    ($($name:ident)*) => {
+        const FAMILIES: &[Family] = &[$((stringify!($name), $name::family)),*];
+        $(
+            #[test]
+            fn $name() {
+                run(stringify!($name));
+            }
+        )*
+    };
+}
+
+families! {
+    affine
+    binary
+    cast
+    fill
+    indexing
+    ternary
+    unary
+}
+
+/// Runs a family unless it has run. A second caller waits for the first.
+fn run(name: &str) {
+    static DONE: OnceLock<Vec<Mutex<bool>>> = OnceLock::new();
+    let done = DONE.get_or_init(|| FAMILIES.iter().map(|_| Mutex::new(false)).collect());
+    let position = FAMILIES.iter().position(|(family, _)| *family == name).expect("a family of the table");
+    let mut done = done[position].lock().unwrap_or_else(PoisonError::into_inner);
+    if !*done {
+        // Set before, so that a failure is reported once and not again by every test that needs the family.
+        *done = true;
+        bench::all().iter().for_each(FAMILIES[position].1);
+    }
+}
+
+#[test]
+fn every_kernel_of_the_registry_is_tested() {
+    FAMILIES.iter().for_each(|(name, _)| run(name));
+    for bench in bench::all() {
+        for &id in ALL_IDS {
+            let used = bench.kernels.store().used(id);
+            let idle: Vec<_> = id.module().kernels.iter().filter(|kernel| !used.contains(kernel)).collect();
+            assert!(
+                idle.is_empty(),
+                "{} of {} kernels of module {} were not launched by any test on waves of {}: {idle:?}",
+                idle.len(),
+                id.module().kernels.len(),
+                id.module().name,
+                bench.kernels.device().wave_size()
+            );
+        }
+    }
+}
