@@ -100,7 +100,7 @@ calls! {
             }
             given.push(CStr::from_ptr(option).to_string_lossy().into_owned());
         }
-        let translated = options::translate(&given, &options::Surroundings::here());
+        let translated = options::translate(&given, &options::Surroundings::here(nvrtc));
         // An option came from C, so none holds a zero byte.
         let owned: Vec<CString> = translated.into_iter().filter_map(|option| CString::new(option).ok()).collect();
         let pointers: Vec<*const c_char> = owned.iter().map(|option| option.as_ptr()).collect();

@@ -2,7 +2,9 @@
 //! speak of AMD's compiler are left out, and everything else goes through as it is, so that nvrtc itself says what it does
 //! not know.
 
+use super::Nvrtc;
 use crate::toolkit;
+use std::ffi::c_int;
 use std::path::PathBuf;
 
 /// What the translation needs to know of the machine.
@@ -11,14 +13,22 @@ pub(super) struct Surroundings {
     pub architecture: Option<String>,
     /// CUDA's own headers, for kernels that include them.
     pub include: Option<PathBuf>,
+    /// Whether nvrtc can use several threads for one program.
+    pub parallel: bool,
 }
+
+/// The first nvrtc known to take `--split-compile`.
+const PARALLEL_SINCE: (c_int, c_int) = (12, 9);
 
 impl Surroundings {
     /// This machine, this thread.
-    pub fn here() -> Self {
-        let ordinal = crate::context::current() as std::ffi::c_int;
+    pub fn here(nvrtc: &Nvrtc) -> Self {
+        let ordinal = crate::context::current() as c_int;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both numbers are ours to write.
+        let known = unsafe { (nvrtc.nvrtcVersion)(&mut major, &mut minor) }.is_success();
         let architecture = crate::context::any().and_then(|driver| crate::device::architecture(driver, ordinal)).ok();
-        Self { architecture, include: toolkit::include_folder() }
+        Self { architecture, include: toolkit::include_folder(), parallel: known && (major, minor) >= PARALLEL_SINCE }
     }
 }
 
@@ -60,6 +70,10 @@ pub(super) fn translate(given: &[String], surroundings: &Surroundings) -> Vec<St
         }
     }
     translated.extend(architecture.map(|name| format!("--gpu-architecture={name}")));
+    if surroundings.parallel && !translated.iter().any(|option| option.contains("-split-compile")) {
+        // Zero is as many threads as there are: a module of hundreds of kernels takes most of a minute on one.
+        translated.push("--split-compile=0".to_string());
+    }
     translated.push("--pre-include=hip/hip_runtime.h".to_string());
     translated.push("-D__HIP_PLATFORM_NVIDIA__=1".to_string());
     // Last, so that a folder of the caller's is looked into first.
@@ -73,7 +87,8 @@ mod tests {
 
     fn translated(given: &[&str], architecture: Option<&str>) -> Vec<String> {
         let given: Vec<String> = given.iter().map(ToString::to_string).collect();
-        let surroundings = Surroundings { architecture: architecture.map(str::to_string), include: None };
+        let surroundings =
+            Surroundings { architecture: architecture.map(str::to_string), include: None, parallel: false };
         let all = translate(&given, &surroundings);
         let ours = |option: &String| option.contains("hip_runtime") || option.contains("__HIP_PLATFORM");
         all.into_iter().filter(|option| !ours(option)).collect()
