@@ -18,6 +18,7 @@ mod image;
 mod indexing;
 mod kernels;
 pub mod layout;
+pub mod metadata;
 mod name;
 mod norms;
 mod random;

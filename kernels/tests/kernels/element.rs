@@ -76,21 +76,21 @@ element!(f32, u32, F32, |v: f64| v as f32, |v: f32| v as f64, f32::to_bits, f32:
 element!(f64, u64, F64, |v: f64| v, |v: f64| v, f64::to_bits, f64::from_bits);
 element!(F8E4M3, u8, F8E4M3, F8E4M3::from_f64, |v: F8E4M3| v.to_f64(), |v: F8E4M3| v.to_bits(), F8E4M3::from_bits);
 
-/// Runs a generic function for a list of dtypes: `for_types!(check::<T>(bench) over all)`.
+/// Runs a generic function of a bench for a list of dtypes: `for_types!(check(bench) over all)`.
 #[macro_export]
 macro_rules! for_types {
-    ($f:ident($($arg:expr),*) over all) => {
-        $crate::for_types!($f($($arg),*) over ints);
-        $crate::for_types!($f($($arg),*) over floats)
+    ($f:ident($bench:expr) over all) => {
+        $crate::for_types!($f($bench) over ints);
+        $crate::for_types!($f($bench) over floats)
     };
-    ($f:ident($($arg:expr),*) over ints) => {
-        $crate::for_types!($f($($arg),*) over u8 u32 i16 i32 i64)
+    ($f:ident($bench:expr) over ints) => {
+        $crate::for_types!($f($bench) over u8 u32 i16 i32 i64)
     };
-    ($f:ident($($arg:expr),*) over floats) => {
-        $crate::for_types!($f($($arg),*) over half::bf16 half::f16 f32 f64 float8::F8E4M3)
+    ($f:ident($bench:expr) over floats) => {
+        $crate::for_types!($f($bench) over half::bf16 half::f16 f32 f64 float8::F8E4M3)
     };
-    ($f:ident($($arg:expr),*) over $($type:ty)*) => {
-        $($f::<$type>($($arg),*);)*
+    ($f:ident($bench:expr) over $($type:ty)*) => {
+        $($f::<$type>($bench);)*
     };
 }
 
