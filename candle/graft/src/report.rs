@@ -35,6 +35,8 @@ pub enum Rule {
     OpHook,
     /// A free function that only CUDA implements is taken from the overlay.
     FunctionSwitch,
+    /// A function sends tensors of the ROCm device to the overlay.
+    DeviceBranch,
     /// `test_device!` also makes a test for ROCm.
     TestMacro,
     /// An exported macro was made reachable by path from an included crate root.

@@ -171,6 +171,16 @@ fn a_free_function_is_taken_from_the_overlay() {
 }
 
 #[test]
+fn a_function_on_tensors_branches_into_the_overlay() {
+    let source = "pub fn attend(q: &Tensor, scale: f32) -> R { q.apply(scale) }";
+    let bench = Bench::new().with("crate/src/lib.rs", source).with("overlay/rocm_ops.rs", "pub fn rocm_attend() {}");
+    let report = bench.graft(&[]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.sites_by_rule()[&Rule::DeviceBranch], 1);
+    let text = without_space(&bench.read("src/lib.rs"));
+    assert!(text.contains("ifq.device().is_rocm(){returnrocm_ops::rocm_attend(q,scale);}q.apply(scale)"), "{text}");
+}
+
+#[test]
 fn test_device_learns_rocm() {
     let source = "macro_rules! test_device { ($fn_name: ident, $test_cuda: ident, $test_metal: ident) => {\n\
         #[cfg(feature = \"cuda\")]\n#[test]\nfn $test_cuda() -> R { $fn_name(&D::new_cuda(0)?) }\n\

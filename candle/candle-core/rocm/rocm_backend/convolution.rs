@@ -1,22 +1,101 @@
-//! Convolutions.
+//! Convolutions, in one and two dimensions, forwards and transposed: one shape of call, four rows of parameters. Groups
+//! never arrive here; Candle cuts the tensors into groups before.
 
-use super::{RocmError, RocmStorage};
+use super::kernels::Convolution;
+use super::{elementwise, RocmStorage};
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::{Layout, Result};
 
-pub(super) fn conv1d(_: &RocmStorage, _: &Layout, _: &RocmStorage, _: &Layout, _: &ParamsConv1D) -> Result<RocmStorage> {
-    Err(RocmError::NotThereYet { op: "conv1d" }.into())
+/// An operation over an image and a kernel.
+struct Call<'a> {
+    op: &'static str,
+    transposed: bool,
+    params: Convolution,
+    image: (&'a RocmStorage, &'a Layout),
+    kernel: (&'a RocmStorage, &'a Layout),
+    out_dims: Vec<usize>,
 }
 
-pub(super) fn conv2d(_: &RocmStorage, _: &Layout, _: &RocmStorage, _: &Layout, _: &ParamsConv2D) -> Result<RocmStorage> {
-    Err(RocmError::NotThereYet { op: "conv2d" }.into())
+impl Call<'_> {
+    fn run(self) -> Result<RocmStorage> {
+        let Call { op, transposed, params, image: (image, image_l), kernel: (kernel, kernel_l), out_dims } = self;
+        let device = &image.device;
+        let kernel = kernel.on(device)?;
+        // A kernel is small and read many times: the products want it contiguous, and gradients bring it transposed.
+        let (copied, copied_l);
+        let (kernel, kernel_l) = if kernel_l.is_contiguous() {
+            (&*kernel, kernel_l)
+        } else {
+            (copied, copied_l) = (elementwise::copy(&kernel, kernel_l)?, Layout::contiguous(kernel_l.shape()));
+            (&copied, &copied_l)
+        };
+        let (input, taps) = (image.operand(image_l, op)?, kernel.operand(kernel_l, op)?);
+        RocmStorage::filled(device, image.slice.dtype(), out_dims.iter().product(), op, |out| {
+            if transposed {
+                device.kernels().conv_transpose(&params, &input, &taps, out)
+            } else {
+                device.kernels().conv(&params, &input, &taps, out)
+            }
+        })
+    }
 }
 
-pub(super) fn conv_transpose1d(_: &RocmStorage, _: &Layout, _: &RocmStorage, _: &Layout, _: &ParamsConvTranspose1D) -> Result<RocmStorage> {
-    Err(RocmError::NotThereYet { op: "conv_transpose1d" }.into())
+pub(super) fn conv1d(
+    image: &RocmStorage,
+    image_l: &Layout,
+    kernel: &RocmStorage,
+    kernel_l: &Layout,
+    p: &ParamsConv1D,
+) -> Result<RocmStorage> {
+    let params = Convolution { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Default::default() };
+    let (image, kernel, out_dims) = ((image, image_l), (kernel, kernel_l), p.out_dims());
+    Call { op: "conv1d", transposed: false, params, image, kernel, out_dims }.run()
 }
 
-pub(super) fn conv_transpose2d(_: &RocmStorage, _: &Layout, _: &RocmStorage, _: &Layout, _: &ParamsConvTranspose2D) -> Result<RocmStorage> {
-    Err(RocmError::NotThereYet { op: "conv_transpose2d" }.into())
+pub(super) fn conv2d(
+    image: &RocmStorage,
+    image_l: &Layout,
+    kernel: &RocmStorage,
+    kernel_l: &Layout,
+    p: &ParamsConv2D,
+) -> Result<RocmStorage> {
+    let params = Convolution { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Default::default() };
+    let (image, kernel, out_dims) = ((image, image_l), (kernel, kernel_l), p.out_dims());
+    Call { op: "conv2d", transposed: false, params, image, kernel, out_dims }.run()
 }
 
+pub(super) fn conv_transpose1d(
+    image: &RocmStorage,
+    image_l: &Layout,
+    kernel: &RocmStorage,
+    kernel_l: &Layout,
+    p: &ParamsConvTranspose1D,
+) -> Result<RocmStorage> {
+    let params = Convolution {
+        stride: p.stride,
+        padding: p.padding,
+        dilation: p.dilation,
+        groups: 1,
+        output_padding: p.output_padding,
+    };
+    let (image, kernel, out_dims) = ((image, image_l), (kernel, kernel_l), p.out_dims());
+    Call { op: "conv_transpose1d", transposed: true, params, image, kernel, out_dims }.run()
+}
+
+pub(super) fn conv_transpose2d(
+    image: &RocmStorage,
+    image_l: &Layout,
+    kernel: &RocmStorage,
+    kernel_l: &Layout,
+    p: &ParamsConvTranspose2D,
+) -> Result<RocmStorage> {
+    let params = Convolution {
+        stride: p.stride,
+        padding: p.padding,
+        dilation: p.dilation,
+        groups: 1,
+        output_padding: p.output_padding,
+    };
+    let (image, kernel, out_dims) = ((image, image_l), (kernel, kernel_l), p.out_dims());
+    Call { op: "conv_transpose2d", transposed: true, params, image, kernel, out_dims }.run()
+}

@@ -1,7 +1,7 @@
 //! Kernels of a user's own: HIP source, compiled on first use for the device at hand, loaded once under the name the user
 //! gives it and launched on Candle's stream.
 
-use super::{RocmDevice, RocmError, WrapErr};
+use super::{kernels, RocmDevice, RocmError, WrapErr};
 use crate::Result;
 use hip::{Compiler, Function, KernelArgs, LaunchConfig, Module, Program, Stream};
 use std::collections::HashMap;
@@ -47,6 +47,16 @@ impl RocmFunc {
 pub(super) struct CustomModules(Mutex<HashMap<String, Module>>);
 
 impl RocmDevice {
+    /// The kernel `name` of one of Candle's own modules, such as `kernels::registry::UNARY`.
+    pub fn get_or_load_func(&self, name: &str, module: &kernels::Module) -> Result<RocmFunc> {
+        let id = kernels::ALL_IDS.get(module.index).copied();
+        let found = id.map(|id| self.kernels().store().function(id, name)).transpose().w()?.flatten();
+        let Some(function) = found else {
+            return Err(RocmError::Refused(format!("module {} has no kernel named {name}", module.name)).into());
+        };
+        Ok(RocmFunc::new(function.clone(), self.stream().clone()))
+    }
+
     /// The kernel `name` of a module that is compiled from HIP `source` the first time `module` is asked for. Later calls
     /// find it by the module's name, whatever `source` says.
     pub fn get_or_load_custom_func(&self, name: &str, module: &str, source: &str) -> Result<RocmFunc> {

@@ -88,7 +88,9 @@ pub(super) fn compare(
     let device = &lhs.device;
     let rhs = rhs.on(device)?;
     let (left, right) = (lhs.operand(lhs_l, "cmp")?, rhs.operand(rhs_l, "cmp")?);
-    RocmStorage::filled(device, DType::U8, count(lhs_l), "cmp", |out| device.kernels().compare(root, &left, &right, out))
+    RocmStorage::filled(device, DType::U8, count(lhs_l), "cmp", |out| {
+        device.kernels().compare(root, &left, &right, out)
+    })
 }
 
 /// One of two tensors, element by element.

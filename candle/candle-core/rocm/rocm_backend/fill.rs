@@ -5,7 +5,12 @@ use crate::scalar::Scalar;
 use crate::{Layout, Result, Shape};
 
 /// Copies the elements of a layout, in order, to `target` from element `start` on.
-pub(super) fn copy_strided(source: &RocmStorage, target: &mut RocmStorage, start: usize, layout: &Layout) -> Result<()> {
+pub(super) fn copy_strided(
+    source: &RocmStorage,
+    target: &mut RocmStorage,
+    start: usize,
+    layout: &Layout,
+) -> Result<()> {
     let device = target.device.clone();
     let source = source.on(&device)?;
     let input = source.operand(layout, "copy_strided_src")?;

@@ -109,19 +109,19 @@ impl BackendStorage for RocmStorage {
     }
 
     fn avg_pool2d(&self, layout: &Layout, kernel: (usize, usize), stride: (usize, usize)) -> Result<Self> {
-        window::pool2d(self, layout, window::Pool::Average, kernel, stride)
+        window::pool2d(self, layout, kernels::Pool::Average, kernel, stride)
     }
 
     fn max_pool2d(&self, layout: &Layout, kernel: (usize, usize), stride: (usize, usize)) -> Result<Self> {
-        window::pool2d(self, layout, window::Pool::Max, kernel, stride)
+        window::pool2d(self, layout, kernels::Pool::Max, kernel, stride)
     }
 
     fn upsample_nearest1d(&self, layout: &Layout, length: usize) -> Result<Self> {
-        window::upsample_nearest1d(self, layout, length)
+        window::upsample_nearest(self, layout, "upsample_nearest1d", &[length])
     }
 
     fn upsample_nearest2d(&self, layout: &Layout, height: usize, width: usize) -> Result<Self> {
-        window::upsample_nearest2d(self, layout, height, width)
+        window::upsample_nearest(self, layout, "upsample_nearest2d", &[height, width])
     }
 
     fn upsample_bilinear2d(
@@ -180,13 +180,7 @@ impl BackendStorage for RocmStorage {
         indexing::index_add(self, layout, ids, ids_l, source, source_l, dim)
     }
 
-    fn matmul(
-        &self,
-        rhs: &Self,
-        bmnk: (usize, usize, usize, usize),
-        lhs_l: &Layout,
-        rhs_l: &Layout,
-    ) -> Result<Self> {
+    fn matmul(&self, rhs: &Self, bmnk: (usize, usize, usize, usize), lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
         matmul::matmul(self, rhs, bmnk, lhs_l, rhs_l)
     }
 

@@ -30,7 +30,13 @@ pub(super) fn uniform(device: &RocmDevice, count: usize, dtype: DType, low: f64,
 }
 
 /// Numbers with a mean and a standard deviation.
-pub(super) fn normal(device: &RocmDevice, count: usize, dtype: DType, mean: f64, deviation: f64) -> Result<RocmStorage> {
+pub(super) fn normal(
+    device: &RocmDevice,
+    count: usize,
+    dtype: DType,
+    mean: f64,
+    deviation: f64,
+) -> Result<RocmStorage> {
     draw(device, "rand_normal", dtype, count, |out, seed, offset| {
         device.kernels().rand_normal(out, mean, deviation, seed, offset)
     })

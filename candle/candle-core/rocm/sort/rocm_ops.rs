@@ -1,9 +1,22 @@
 //! `arg_sort` on the ROCm device.
 
-use super::ArgSort;
-use crate::rocm_backend::RocmError;
-use crate::{Layout, Result, RocmStorage, Shape};
+#![warn(clippy::all, missing_docs)]
 
-pub fn arg_sort(_: &ArgSort, _: &RocmStorage, _: &Layout) -> Result<(RocmStorage, Shape)> {
-    Err(RocmError::NotThereYet { op: "arg_sort" }.into())
+use super::ArgSort;
+use crate::backend::BackendStorage;
+use crate::rocm_backend::kernels::Order;
+use crate::{DType, Layout, Result, RocmStorage, Shape};
+
+/// The indices that sort the rows along the last dimension.
+pub fn arg_sort(sort: &ArgSort, storage: &RocmStorage, layout: &Layout) -> Result<(RocmStorage, Shape)> {
+    if !layout.is_contiguous() {
+        crate::bail!("input has to be contiguous")
+    }
+    let order = if sort.asc { Order::Ascending } else { Order::Descending };
+    let device = storage.device();
+    let input = storage.operand(layout, "argsort")?;
+    let indices = RocmStorage::filled(device, DType::U32, layout.shape().elem_count(), "argsort", |out| {
+        device.kernels().arg_sort(order, &input, out)
+    })?;
+    Ok((indices, layout.shape().clone()))
 }

@@ -5,7 +5,7 @@
 
 use super::{LayerNorm, RmsNorm, Sigmoid, SoftmaxLastDim};
 use candle::backend::BackendStorage;
-use candle::{Layout, Result, RocmStorage, Shape};
+use candle::{DType, Layout, Result, RocmStorage, Shape, Tensor, D};
 
 type Answer = Result<(RocmStorage, Shape)>;
 
@@ -63,6 +63,57 @@ pub fn layer_norm(
         device.kernels().layer_norm(&input, &alpha, &beta, norm.eps.into(), out)
     })?;
     Ok((result, layout.shape().clone()))
+}
+
+/// Scaled dot product attention, composed of products and a softmax; any shapes that make sense, any mask that can be
+/// broadcast, grouped heads, and gradients.
+pub fn rocm_sdpa(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    do_causal: bool,
+    scale: f32,
+    softcapping: f32,
+) -> Result<Tensor> {
+    let (batch, heads, rows, depth) = q.dims4()?;
+    let (_, groups, columns, _) = k.dims4()?;
+    if groups == 0 || heads % groups != 0 || v.dim(1)? != groups {
+        candle::bail!("sdpa: {heads} heads of q cannot share {groups} heads of k and {} of v", v.dim(1)?)
+    }
+    // Heads that share a key are rows of one product: nothing is repeated in memory.
+    let shared = heads / groups;
+    let scores = q.reshape((batch, groups, shared * rows, depth))?.matmul(&k.t()?)?;
+    let mut scores = scores.reshape((batch, heads, rows, columns))?.affine(scale.into(), 0.)?;
+    if softcapping != 1. {
+        let cap = f64::from(softcapping);
+        scores = scores.affine(1. / cap, 0.)?.tanh()?.affine(cap, 0.)?;
+    }
+    if let Some(mask) = mask {
+        scores = scores.broadcast_add(&mask.to_dtype(scores.dtype())?)?;
+    }
+    if do_causal {
+        scores = scores.broadcast_add(&causal_mask(rows, columns, &scores)?)?;
+    }
+    let weights = super::softmax(&scores.to_dtype(accumulator(q.dtype()))?, D::Minus1)?.to_dtype(q.dtype())?;
+    let out = weights.reshape((batch, groups, shared * rows, columns))?.matmul(&v.contiguous()?)?;
+    out.reshape((batch, heads, rows, v.dim(3)?))
+}
+
+/// Short floats are normalised in f32.
+fn accumulator(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// Minus infinity where a column lies after its row; the last row sees all columns.
+fn causal_mask(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
+    let hidden = (0..rows).flat_map(|row| {
+        (0..columns).map(move |column| if column + rows > row + columns { f32::NEG_INFINITY } else { 0. })
+    });
+    Tensor::from_iter(hidden, like.device())?.reshape((rows, columns))?.to_dtype(like.dtype())
 }
 
 fn contiguous(layout: &Layout, what: &str) -> Result<()> {

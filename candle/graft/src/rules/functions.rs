@@ -117,6 +117,9 @@ impl Rules<'_, '_, '_> {
                 self.clone_or_take_from_overlay(&function, &renamed(&name))
             }
             (Gate::Open, _) if named => self.clone_function(&function),
+            (Gate::Open, Place::Free) if self.hooks.contains(&format!("rocm_{name}")) => {
+                self.branch_into_overlay(&function, &format!("rocm_{name}"))
+            }
             (Gate::Open, _) => return false,
         }
         true
@@ -168,6 +171,26 @@ impl Rules<'_, '_, '_> {
         self.record_hook(name, function.signature);
         self.patch.insert(range.end, text, Rule::FunctionSwitch, range.start);
         self.patch.claim(range);
+    }
+
+    /// A function on tensors that knows nothing of CUDA, but for which the overlay has an answer: tensors of the ROCm
+    /// device go to `rocm_name`, all others take upstream's way.
+    fn branch_into_overlay(&mut self, function: &Function, hook: &str) {
+        let what = || format!("{hook} (a hook of this name needs a function whose first argument is a named tensor)");
+        let range = function.range.clone();
+        let (Some(body), Some(arguments)) = (function.body, self.arguments(function.signature)) else {
+            return self.hook_is_missing(range, what());
+        };
+        let Some((tensor, _)) = arguments.split_once(',') else {
+            return self.hook_is_missing(range, what());
+        };
+        let start = body.span().byte_range().start + 1;
+        let indent = self.patch.indent(range.start);
+        let text = format!(
+            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {tensor}.device().is_rocm() {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
+        );
+        self.record_hook(hook, function.signature);
+        self.patch.insert(start, text, Rule::DeviceBranch, range.start);
     }
 
     /// An operation's `cuda_fwd`: same signature, the body calls the hook named for the type.
