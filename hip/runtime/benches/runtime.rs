@@ -74,16 +74,24 @@ fn launch_overhead(bench: &Bench) -> Result<()> {
         let start = Instant::now();
         for _ in 0..LAUNCHES {
             let (mut address, mut a, mut b, mut count) = (target.ptr(), 1i32, 2.0f32, 3u32);
-            let mut params: [*mut c_void; 4] = [
-                (&raw mut address).cast(),
-                (&raw mut a).cast(),
-                (&raw mut b).cast(),
-                (&raw mut count).cast(),
-            ];
+            let mut params: [*mut c_void; 4] =
+                [(&raw mut address).cast(), (&raw mut a).cast(), (&raw mut b).cast(), (&raw mut count).cast()];
             let (function, queue) = (nothing.handle(), stream.handle());
             // SAFETY: as above; the pointers are to live values.
             let code = unsafe {
-                (table.hipModuleLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, queue, params.as_mut_ptr(), std::ptr::null_mut())
+                (table.hipModuleLaunchKernel)(
+                    function,
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    0,
+                    queue,
+                    params.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
             };
             assert!(code.is_success(), "{code}");
         }

@@ -138,6 +138,11 @@ impl Device {
         Ok(MemoryInfo { free, total })
     }
 
+    /// Makes this the calling thread's device, for libraries beside this crate that expect their caller to do so.
+    pub fn make_current(&self) -> Result<()> {
+        self.0.bind()
+    }
+
     /// A new stream. Work on one stream runs in order; streams run beside one another.
     pub fn new_stream(&self) -> Result<Stream> {
         Stream::new(self)

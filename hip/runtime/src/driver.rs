@@ -30,6 +30,10 @@ pub(crate) fn failed(platform: &Platform, code: hipError_t, call: &'static str, 
     let error = Error::hip(code, call, doing);
     let kernel_fault =
         [hipError_t::hipErrorIllegalAddress, hipError_t::hipErrorAssert, hipError_t::hipErrorLaunchFailure];
-    let _ = (kernel_fault, PlatformKind::Host);
+    if platform.kind() == PlatformKind::Host && kernel_fault.contains(&code) {
+        if let Some(report) = hip_host::take_report() {
+            return error.with_detail(report);
+        }
+    }
     error
 }

@@ -113,7 +113,7 @@ impl Platform {
     pub fn open(kind: PlatformKind, why: &str) -> Result<Self> {
         match kind {
             PlatformKind::Amd => Self::with_table(kind, amd_table()?, why),
-            PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
+            PlatformKind::Host => Self::with_table(kind, hip_host::table(), why),
             PlatformKind::Cuda => {
                 let table = hip_cuda::table().map_err(|why| Error::refused(why.to_string()))?;
                 Self::with_table(kind, table, why)

@@ -74,7 +74,11 @@ fn the_automatic_choice_falls_back_with_one_warning() {
     }
     assert_eq!(platforms[0].name(), "host");
     assert!(!platforms[0].is_gpu());
-    assert!(platforms[0].why().contains("no AMD GPU") || platforms[0].why().contains("asked"), "{}", platforms[0].why());
+    assert!(
+        platforms[0].why().contains("no AMD GPU") || platforms[0].why().contains("asked"),
+        "{}",
+        platforms[0].why()
+    );
     assert_eq!(WARNINGS.load(Ordering::SeqCst) - before, 1, "one warning, however often a program asks");
 }
 
@@ -100,7 +104,8 @@ fn the_compiler_works_without_a_gpu_and_refuses_what_would_end_the_process() {
         let code = compiler.compile(&program.clone().arch(arch)).expect(arch);
         assert!(code.len() > 100, "{arch}: {} bytes are no code object", code.len());
     }
-    let broken = Program::new("broken.hip", "extern \"C\" __global__ void broken() { no_such_name(); }").arch("gfx1030");
+    let broken =
+        Program::new("broken.hip", "extern \"C\" __global__ void broken() { no_such_name(); }").arch("gfx1030");
     let error = compiler.compile(&broken).expect_err("the source is broken");
     assert_eq!(error.name(), Some("HIPRTC_ERROR_COMPILATION"));
     assert!(error.detail().is_some_and(|log| log.contains("no_such_name")), "{error}");

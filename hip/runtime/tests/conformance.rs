@@ -55,7 +55,13 @@ fn on_platform(platform: &Platform, cases: &[&Case]) -> usize {
                 continue;
             }
         };
-        println!("\n{} device {ordinal}: {}, {}, wave {}", platform.name(), device.name(), device.arch(), device.wave_size());
+        println!(
+            "\n{} device {ordinal}: {}, {}, wave {}",
+            platform.name(),
+            device.name(),
+            device.arch(),
+            device.wave_size()
+        );
         for case in cases {
             let start = std::time::Instant::now();
             let outcome = run(case, &device);

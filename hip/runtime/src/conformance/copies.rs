@@ -21,7 +21,7 @@ pub(super) fn round_trips(bench: &Bench) -> Result<Done> {
     }
     let mut buffer = bench.stream.zeros::<u8>(1000)?;
     buffer.slice_mut(13..17)?.write(&[1, 2, 3, 4])?;
-    let (mut left, right) = buffer.view_mut().split_at(500)?;
+    let (left, right) = buffer.view_mut().split_at(500)?;
     left.slice(400..404)?.copy_from(right.as_view().slice(0..4)?)?;
     buffer.slice_mut(501..505)?.write(&[5, 6, 7, 8])?;
     let all = buffer.to_vec()?;
