@@ -116,6 +116,7 @@ library! {
         fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
         fn cuModuleUnload(module: CUmodule) -> CUresult;
         fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult;
+        optional fn cuFuncLoad(function: CUfunction) -> CUresult;
         fn cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char) -> CUresult;
         fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction) -> CUresult;
         fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int) -> CUresult;

@@ -4,6 +4,7 @@
 use crate::calls::{calls, forward, put};
 use crate::context::{current, Driver};
 use crate::device::SHARED_MEMORY_PER_BLOCK_OPTIN;
+use crate::status::CUresult;
 use hip_abi::*;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -121,7 +122,12 @@ calls! {
         if function.is_null() || module.is_null() || name.is_null() {
             return Err(hipError_t::hipErrorInvalidValue);
         }
-        (driver.cuda.cuModuleGetFunction)(function, module, name)
+        (driver.cuda.cuModuleGetFunction)(function, module, name).check()?;
+        // CUDA 12 loads a kernel when it is first launched, which may be in the middle of a capture; HIP has it ready.
+        match driver.cuda.cuFuncLoad {
+            Some(load) => load(*function),
+            None => CUresult::CUDA_SUCCESS,
+        }
     };
     bound fn hipModuleGetGlobal(address: *mut hipDeviceptr_t, bytes: *mut usize, module: hipModule_t, name: *const c_char) |driver| {
         let (mut found, mut size) = (0, 0);
