@@ -37,7 +37,7 @@ const STREAM: hipStream_t = hipStream_t::NULL;
 
 #[test]
 fn a_device_says_what_it_is() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let mut version = 0;
     ok!(hip, hipRuntimeGetVersion(&mut version));
     assert!(version / 10_000_000 >= 11, "{version}");
@@ -73,7 +73,7 @@ fn a_device_says_what_it_is() {
 
 #[test]
 fn a_kernel_runs_with_its_arguments_listed_or_packed() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, SOURCE);
     let saxpy = module.kernel("saxpy");
     let n = 1000u32;
@@ -108,7 +108,7 @@ fn a_kernel_runs_with_its_arguments_listed_or_packed() {
 
 #[test]
 fn shared_memory_is_granted_up_to_the_devices_limit_and_refused_above() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, SOURCE);
     let (reverse, both) = (module.kernel("reverse"), module.kernel("both"));
     let x: Vec<f32> = (0..1024).map(|i| i as f32).collect();
@@ -143,7 +143,7 @@ fn shared_memory_is_granted_up_to_the_devices_limit_and_refused_above() {
 
 #[test]
 fn a_launch_that_cannot_be_is_refused_and_the_next_one_works() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, SOURCE);
     let reverse = module.kernel("reverse");
     let memory = Memory::with(hip, &[1.0, 2.0]);
@@ -163,7 +163,7 @@ fn a_launch_that_cannot_be_is_refused_and_the_next_one_works() {
 
 #[test]
 fn a_module_that_is_none_is_refused_by_what_it_is() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let mut module = hipModule_t::NULL;
     let mut load = |image: &[u8]| status!(hip, hipModuleLoadData(&mut module, image.as_ptr().cast()));
     assert_eq!(load(b"not a code object at all\0"), hipError_t::hipErrorInvalidImage);
@@ -180,7 +180,7 @@ fn a_module_that_is_none_is_refused_by_what_it_is() {
 
 #[test]
 fn copies_and_fills_reach_every_byte_and_no_other() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let stream = Stream::new(hip);
     let (default, down) = (hipMemcpyKind::hipMemcpyDefault, hipMemcpyKind::hipMemcpyDeviceToHost);
     let memory = Memory::new(hip, 64);
@@ -221,7 +221,7 @@ fn copies_and_fills_reach_every_byte_and_no_other() {
 
 #[test]
 fn nothing_is_allocated_copied_filled_and_freed_without_complaint() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let mut pointer = std::ptr::dangling_mut();
     ok!(hip, hipMalloc(&mut pointer, 0));
     assert!(pointer.is_null());
@@ -237,7 +237,7 @@ fn nothing_is_allocated_copied_filled_and_freed_without_complaint() {
 
 #[test]
 fn events_order_and_time_the_work_of_streams() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, SOURCE);
     let (spin, nanoseconds) = (module.kernel("spin"), 20_000_000i64);
     let (first, second) = (Stream::new(hip), Stream::new(hip));
@@ -285,7 +285,7 @@ fn events_order_and_time_the_work_of_streams() {
 
 #[test]
 fn a_captured_graph_replays_what_was_recorded() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, SOURCE);
     let stream = Stream::new(hip);
     let (from, to) = (Memory::with(hip, &[1.0; 32]), Memory::with(hip, &[0.0; 32]));
@@ -323,7 +323,7 @@ fn a_captured_graph_replays_what_was_recorded() {
 
 #[test]
 fn a_fresh_thread_has_device_zero_and_streams_are_for_all() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let stream = Stream::new(hip);
     let handle = stream.1;
     std::thread::scope(|scope| {
@@ -340,7 +340,7 @@ fn a_fresh_thread_has_device_zero_and_streams_are_for_all() {
 
 #[test]
 fn peers_are_told_apart() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let (mut count, mut can) = (0, -1);
     ok!(hip, hipGetDeviceCount(&mut count));
     let (from, to) = (Memory::with(hip, &[5.0; 16]), Memory::with(hip, &[0.0; 16]));
@@ -356,7 +356,7 @@ fn peers_are_told_apart() {
 
 #[test]
 fn what_a_launch_costs() {
-    let Some(hip) = platform() else { return };
+    let Some((hip, _alone)) = platform() else { return };
     let module = Module::compile(hip, "extern \"C\" __global__ void nothing(int n) { extern __shared__ int s[]; }");
     let (kernel, n, stream) = (module.kernel("nothing"), 0i32, Stream::new(hip));
     let each = |name: &str, count: u32, call: &mut dyn FnMut()| {

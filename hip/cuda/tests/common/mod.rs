@@ -6,6 +6,7 @@ pub mod gpu;
 use hip_abi::{hipError_t, hiprtcProgram, hiprtcResult, Hip, Hiprtc};
 use std::ffi::{c_char, c_int, CString};
 use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The compiler's table, or `None` with the reason printed where nvrtc is not installed.
 pub fn compiler() -> Option<&'static Hiprtc> {
@@ -14,14 +15,17 @@ pub fn compiler() -> Option<&'static Hiprtc> {
 
 /// The platform's table where it has a device. Without the driver, or with a driver that finds no device, the reason is
 /// printed; that the table says so properly is checked on the way.
-pub fn platform() -> Option<&'static Hip> {
+///
+/// The second part keeps other tests waiting: while a stream is captured nobody may wait for the whole device.
+pub fn platform() -> Option<(&'static Hip, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
     let hip = hip_cuda::table().map_err(|why| eprintln!("skipped: {why}")).ok()?;
     let mut count: c_int = -1;
     // SAFETY: the pointer is to a variable of ours.
     let status = unsafe { (hip.hipGetDeviceCount)(&mut count) };
     if status == hipError_t::hipSuccess {
         assert!(count > 0);
-        return Some(hip);
+        return Some((hip, ALONE.lock().unwrap_or_else(PoisonError::into_inner)));
     }
     assert_eq!(count, 0, "a failed count is zero");
     // SAFETY: asks for nothing but the status.
