@@ -7,12 +7,22 @@
 mod bench;
 mod element;
 mod layouts;
+mod sums;
 
 mod affine;
 mod binary;
 mod cast;
+mod conv;
 mod fill;
+mod gemm;
+mod image;
 mod indexing;
+mod norms;
+mod random;
+mod reduce;
+mod rope;
+mod softmax;
+mod sort;
 mod ternary;
 mod unary;
 
@@ -39,8 +49,17 @@ families! {
     affine
     binary
     cast
+    conv
     fill
+    gemm
+    image
     indexing
+    norms
+    random
+    reduce
+    rope
+    softmax
+    sort
     ternary
     unary
 }
