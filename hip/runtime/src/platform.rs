@@ -217,7 +217,7 @@ impl Platform {
     /// The table of the run-time compiler, loaded on first use.
     pub fn rtc_table(&self) -> Result<&'static Hiprtc> {
         let load = || match self.0.kind {
-            PlatformKind::Host => Err(Error::refused("the embedded device is being built in")),
+            PlatformKind::Host => Ok(hip_host::rtc_table()),
             PlatformKind::Cuda => hip_cuda::rtc_table().map_err(|why| Error::refused(why.to_string())),
             PlatformKind::Amd => amd_rtc_table(),
         };
