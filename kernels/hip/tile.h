@@ -84,6 +84,14 @@ template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct MatrixSource {
     }
 };
 
+// A GPU's compiler fuses by itself; the embedded device's is told not to, and here it costs half the speed.
+#if defined(TARGET_HOST) && defined(__FMA__)
+DEVICE f32 multiply_add(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+DEVICE f64 multiply_add(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+#else
+template <typename C> DEVICE C multiply_add(C a, C b, C c) { return a * b + c; }
+#endif
+
 // Two slabs of each factor: while one is multiplied the next is on its way, with one barrier a slab.
 template <typename S, typename Left, typename Right, typename Put>
 DEVICE void multiply_tile(u32 depth, Left left, Right right, Put put) {
@@ -130,7 +138,7 @@ DEVICE void multiply_tile(u32 depth, Left left, Right right, Put put) {
             UNROLL
             for (u32 i = 0; i < S::height; i++) {
                 UNROLL
-                for (u32 j = 0; j < S::width; j++) sum[i][j] += down[i] * over[j];
+                for (u32 j = 0; j < S::width; j++) sum[i][j] = multiply_add(down[i], over[j], sum[i][j]);
             }
         }
         if (more) {
