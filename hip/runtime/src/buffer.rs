@@ -4,7 +4,7 @@
 use crate::device::Device;
 use crate::element::{DeviceCopy, DevicePtr};
 use crate::error::Result;
-use crate::pool::Allocation;
+use crate::pool::{Allocation, Pool};
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
 use std::any::Any;
@@ -46,6 +46,14 @@ impl Block {
 
     pub(crate) fn empty(stream: &Stream) -> Self {
         Self { stream: stream.clone(), allocation: None, foreign: None, address: 0 }
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(crate) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        self.allocation.as_ref().is_some_and(|allocation| allocation.is_of(pool))
     }
 }
 
@@ -159,11 +167,5 @@ impl<T> fmt::Debug for Buffer<T> {
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Block({:#x}{})", self.address, if self.foreign.is_some() { ", foreign" } else { "" })
-    }
-}
-
-impl Block {
-    pub(crate) fn stream(&self) -> &Stream {
-        &self.stream
     }
 }

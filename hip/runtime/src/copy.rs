@@ -306,7 +306,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         ours.wait_for(theirs)?;
         self.keep_in_capture();
         if let Some(session) = ours.session() {
-            session.keep(Box::new(source.block().clone()));
+            session.keep_block(source.block());
         }
         ours.device().0.bind()?;
         copy(ours)?;
@@ -316,7 +316,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
     /// In a capture, the graph keeps this memory: it will be written again at every launch.
     fn keep_in_capture(&self) {
         if let Some(session) = self.stream().session() {
-            session.keep(Box::new(self.block().clone()));
+            session.keep_block(self.block());
         }
     }
 }

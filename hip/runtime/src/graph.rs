@@ -1,6 +1,7 @@
 //! Work recorded once and launched many times. While a stream is being captured its memory comes from a pool of the
 //! capture's own, and everything that the recorded work names is kept by the graph, because it will be used again.
 
+use crate::buffer::Block;
 use crate::device::Device;
 use crate::dispose::Resource;
 use crate::driver::call;
@@ -68,6 +69,14 @@ impl Session {
     /// Keeps something as long as the graph lives.
     pub(crate) fn keep(&self, thing: Box<dyn Any + Send>) {
         lock(&self.kept).push(thing);
+    }
+
+    /// Keeps a buffer's memory as long as the graph lives. Memory of the capture's own pools is kept by them, and must be
+    /// free to be used again inside the capture.
+    pub(crate) fn keep_block(&self, block: &Arc<Block>) {
+        if !lock(&self.pools).iter().any(|pool| block.is_of(pool)) {
+            self.keep(Box::new(block.clone()));
+        }
     }
 
     /// Makes `stream` part of this capture, if it is not yet and the capture still goes on.

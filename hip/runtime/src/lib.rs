@@ -28,6 +28,7 @@ mod element;
 mod error;
 mod event;
 mod graph;
+mod image;
 mod known_archs;
 mod launch;
 mod module;

@@ -31,6 +31,7 @@ impl Module {
         if image.len() < 16 {
             return Err(Error::refused(format!("a code object of {} bytes is too short to be one", image.len())));
         }
+        crate::image::check_extent(&image)?;
         device.0.bind()?;
         let mut handle = hipModule_t::NULL;
         // SAFETY: the image is alive during the call and kept after it.
