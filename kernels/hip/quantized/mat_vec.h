@@ -6,6 +6,15 @@
 
 constexpr u32 MAT_VEC_THREADS = 128;
 
+// Threads of a block. The embedded device launches small blocks, one thread for a few rows, to keep all its cores busy.
+DEVICE u32 mat_vec_threads() {
+#if defined(TARGET_HOST)
+    return blockDim.x;
+#else
+    return MAT_VEC_THREADS;
+#endif
+}
+
 // dtypes a result may have; numbers shared with src/ops/quantized.rs.
 enum OutputType : u32 { OUTPUT_F32 = 0, OUTPUT_F16 = 1, OUTPUT_BF16 = 2 };
 
@@ -115,7 +124,7 @@ template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
 DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 rows,
                     u32 k, u32 team_log2) {
     const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
-    const u32 first = (block_x() * (MAT_VEC_THREADS >> team_log2) + (thread_x() >> team_log2)) * ROWS;
+    const u32 first = (block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2)) * ROWS;
     const u64 row_bytes = (u64)(k / F::ELEMENTS) * F::BYTES;
     const u8 *row[ROWS];
     f32 sum[ROWS][COLUMNS];

@@ -19,7 +19,7 @@ template <typename T>
 DEVICE void plain_mat_vec(const T *RESTRICT weights, const f32 *RESTRICT activations, const Output &out, u32 rows, u32 k,
                           u32 columns, u32 team_log2) {
     const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
-    const u32 row = block_x() * (MAT_VEC_THREADS >> team_log2) + (thread_x() >> team_log2);
+    const u32 row = block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2);
     const T *own = weights + (u64)min_of(row, rows - 1) * k;
     for (u32 base = block_y() * PLAIN_COLUMNS; base < columns; base += grid_y() * PLAIN_COLUMNS) {
         f32 sum[PLAIN_COLUMNS] = {};

@@ -1,0 +1,249 @@
+//! Weights times activations: the activations become bytes, then a mat-vec kernel or tiles multiply. Two launches and one
+//! buffer from the stream's pool, whatever the dtype and the strides of the activations; nothing waits.
+
+use super::{output_code, Blocks};
+use crate::dtype::DType;
+use crate::kernels::{fits, one_stream, Kernels};
+use crate::layout::{Divider, Shape, Strided, MAX_DIMS};
+use crate::registry::Id;
+use crate::rows::{team_log2, Machine};
+use crate::tensor::{Operand, Output};
+use hip::{Buffer, DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+
+/// Threads of a block, as in `hip/quantized/activations.h`, `mat_vec.h` and `mat_mul.h`.
+const QUANTIZE_THREADS: u64 = 256;
+pub(super) const MAT_VEC_THREADS: u32 = 128;
+const TILE_THREADS: u32 = 256;
+/// A tile's side.
+const TILE: u64 = 64;
+/// Activations that share a step, and the bytes of a step.
+const ACTIVATION_BLOCK: usize = 32;
+const STEP_BYTES: usize = 8;
+/// Rows of weights that a team takes together, in all mat-vec kernels for plain products.
+const MAT_VEC_ROWS: u64 = 2;
+/// Activations of a call to the mat-vec kernel for float weights.
+const PLAIN_COLUMNS: u64 = 4;
+/// Up to so many activations, reading the weights again for every eight of them beats tiles of 64 (measured on an H200:
+/// eight take 30 to 50 us where a tile takes 150).
+const MANY_COLUMNS: u64 = 24;
+/// The most blocks along the second axis of a grid.
+const GRID_Y: u64 = 65_535;
+
+/// `hip/quantized/activations.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Activations {
+    pub bytes: DevicePtr<u8>,
+    pub steps: DevicePtr<u8>,
+}
+
+// SAFETY: two addresses, laid out as in C.
+unsafe impl DeviceCopy for Activations {}
+
+/// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub at: DevicePtr<u8>,
+    pub code: u32,
+    pub unused: u32,
+}
+
+// SAFETY: an address and integers with no padding, laid out as in C.
+unsafe impl DeviceCopy for Target {}
+
+/// Activations as bytes, in memory of their own until the kernels that read them have been launched.
+pub(super) struct Quantized {
+    memory: Buffer<u8>,
+    steps: usize,
+}
+
+impl Quantized {
+    pub fn arguments(&self) -> Activations {
+        Activations { bytes: self.memory.ptr(), steps: self.memory.ptr().offset(self.steps) }
+    }
+}
+
+/// The rows of a tensor of activations: its last dimension is multiplied, the others are a batch.
+#[derive(Clone, Copy)]
+pub(super) struct ActivationRows {
+    pub count: usize,
+    stride: u64,
+    packed: Strided<1>,
+}
+
+impl ActivationRows {
+    pub fn of(operation: &str, activations: &Operand<'_>, columns: usize) -> Result<Self> {
+        let (dims, strides) = (activations.dims(), activations.strides());
+        let (Some((&last, outer)), Some((&stride, outer_strides))) = (dims.split_last(), strides.split_last()) else {
+            return Err(Error::refused(format!("{operation}: a scalar cannot be multiplied with a matrix")));
+        };
+        if last != columns {
+            return Err(Error::refused(format!(
+                "{operation}: the activations have shape {dims:?}, but rows of weights have {columns} elements"
+            )));
+        }
+        if !matches!(activations.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+            return Err(Error::refused(format!(
+                "{operation}: activations are {}; they can be f32, f16 or bf16",
+                activations.dtype()
+            )));
+        }
+        let shape = Shape::collapse(outer, &[outer_strides]);
+        let count = shape.count();
+        if shape.rank > MAX_DIMS || count.saturating_mul(columns as u64) >= 1 << 31 {
+            return Err(Error::refused(format!(
+                "{operation}: activations of shape {dims:?} with strides {strides:?} are too many for one call (2^31 elements, \
+                 {MAX_DIMS} dimensions that do not merge); split the batch"
+            )));
+        }
+        Ok(Self { count: count as usize, stride: stride as u64, packed: shape.pack() })
+    }
+}
+
+impl Kernels {
+    /// `activations` (any strides, any batch dimensions, f32, f16 or bf16) times the transposed weights. The result has
+    /// `weights.rows()` elements for each row of activations and is f32, f16 or bf16, as `out` asks.
+    ///
+    /// Activations are rounded to signed bytes in blocks of 32, each with a step of its own, the largest magnitude of the
+    /// block over 127. The result is therefore within `sum(step / 2 * |weight|)` of the exact one, and a few units in the last
+    /// place of an f32 sum beyond that. With f32, f16 and bf16 weights nothing is rounded.
+    pub fn quantized_matmul(&self, weights: &Blocks<'_>, activations: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        const OPERATION: &str = "quantized matmul";
+        let columns = weights.columns();
+        let batch = ActivationRows::of(OPERATION, activations, columns)?;
+        fits(OPERATION, "the result", out.count(), batch.count * weights.rows(), out.dtype(), out.dtype())?;
+        let target = Target { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
+        one_stream(out.stream(), &[activations])?;
+        weights.on(out.stream())?;
+        if out.count() == 0 {
+            return Ok(());
+        }
+        if weights.format().is_plain() {
+            return self.plain_matmul(weights, activations, &batch, target, out);
+        }
+        let machine = Machine::of(out.stream().device());
+        let quantized = self.quantize_activations(activations, &batch, machine)?;
+        let (rows, count) = (weights.rows() as u64, batch.count as u64);
+        if machine.side_by_side && count > MANY_COLUMNS {
+            let function = self.quantized("mat_mul", weights.format(), "")?;
+            let grid = (rows.div_ceil(TILE) as u32, count.div_ceil(TILE).min(GRID_Y) as u32);
+            let args = (weights.ptr(), quantized.arguments(), target, rows as u32, columns as u32, count as u32);
+            // SAFETY: the parameters of `mat_mul_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
+            // `count` and `count * rows` of what it expects, and are borrowed for the launch.
+            return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
+        }
+        let (ending, each) = match count {
+            1 => ("_1", 1),
+            2 => ("_2", 2),
+            3..=4 => ("_4", 4),
+            _ => ("_8", 8),
+        };
+        let function = self.quantized("mat_vec", weights.format(), ending)?;
+        let teams = Teams::plan(machine, rows.div_ceil(MAT_VEC_ROWS), columns / weights.format().unit());
+        // Each launch covers as many activations as a grid is high; nearly always that is all of them.
+        for first in (0..count).step_by((each * GRID_Y) as usize) {
+            let part = (count - first).min(each * GRID_Y);
+            let grid = (teams.blocks, part.div_ceil(each) as u32);
+            let activations = Activations {
+                bytes: quantized.arguments().bytes.offset(first as usize * columns),
+                steps: quantized.arguments().steps.offset(first as usize * columns / ACTIVATION_BLOCK * STEP_BYTES),
+            };
+            let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
+            let args = (weights.ptr(), activations, target, rows as u32, columns as u32, part as u32, teams.log2);
+            // SAFETY: the parameters of `mat_vec_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
+            // `part` and `part * rows` of what it expects, and are borrowed for the launch.
+            unsafe { function.launch(out.stream(), LaunchConfig::new(grid, teams.threads), &args)? };
+        }
+        Ok(())
+    }
+
+    /// Activations as bytes and steps, all bytes first.
+    pub(super) fn quantize_activations(
+        &self,
+        activations: &Operand<'_>,
+        batch: &ActivationRows,
+        machine: Machine,
+    ) -> Result<Quantized> {
+        let columns = activations.dims().last().copied().unwrap_or(1);
+        let blocks = batch.count * columns / ACTIVATION_BLOCK;
+        let steps = batch.count * columns;
+        let memory = activations.stream().alloc::<u8>(steps + blocks * STEP_BYTES)?;
+        let quantized = Quantized { memory, steps };
+        let function = self.function(Id::Quantized, "quantize_activations", &[activations.dtype()], "")?;
+        // Eight threads for a block load side by side; on the embedded device they would only take turns.
+        let threads = blocks as u64 * if machine.side_by_side { 8 } else { 1 };
+        let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
+        let Activations { bytes, steps } = quantized.arguments();
+        let per_row = Divider::new((columns / ACTIVATION_BLOCK) as u64);
+        let wide = u32::from(machine.side_by_side);
+        let args = (activations.ptr(), batch.packed, batch.stride, bytes, steps, per_row, blocks as u32, wide);
+        // SAFETY: the parameters of `quantize_activations_*` in `hip/quantized.hip`; the layout stays inside memory that is
+        // borrowed, and the bytes and steps of all blocks fit into the fresh buffer.
+        unsafe { function.launch(activations.stream(), config, &args)? };
+        Ok(quantized)
+    }
+
+    /// Weights that are floats already.
+    fn plain_matmul(
+        &self,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        batch: &ActivationRows,
+        target: Target,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
+        let gathered = out.stream().alloc::<f32>((batch.count * columns).max(1))?;
+        if columns > 0 {
+            let elements = batch.count * columns;
+            let function = self.function(Id::Quantized, "gather_activations", &[activations.dtype()], "")?;
+            let config = LaunchConfig::for_elements(elements, QUANTIZE_THREADS as u32);
+            let per_row = Divider::new(columns as u64);
+            let args = (activations.ptr(), batch.packed, batch.stride, gathered.ptr(), per_row, elements as u32);
+            // SAFETY: the parameters of `gather_activations_*` in `hip/quantized.hip`; the layout stays inside memory that is
+            // borrowed, and the fresh buffer has room for all elements.
+            unsafe { function.launch(out.stream(), config, &args)? };
+        }
+        let machine = Machine::of(out.stream().device());
+        let wave = out.stream().device().wave_size();
+        let mut teams = Teams::plan(machine, rows, columns);
+        if 1 << teams.log2 > wave {
+            teams = Teams::with(machine, rows, wave.trailing_zeros());
+        }
+        let function = self.quantized("mat_vec", weights.format(), "")?;
+        for first in (0..count).step_by((PLAIN_COLUMNS * GRID_Y) as usize) {
+            let part = (count - first).min(PLAIN_COLUMNS * GRID_Y);
+            let grid = (teams.blocks, part.div_ceil(PLAIN_COLUMNS) as u32);
+            let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
+            let from = gathered.ptr().offset(first as usize * columns);
+            let args = (weights.ptr(), from, target, rows as u32, columns as u32, part as u32, teams.log2);
+            // SAFETY: the parameters of `mat_vec_*` for float weights in `hip/quantized.hip`; weights, activations and result
+            // have `rows`, `part` and `part * rows` of what it expects.
+            unsafe { function.launch(out.stream(), LaunchConfig::new(grid, teams.threads), &args)? };
+        }
+        Ok(())
+    }
+}
+
+/// How the threads of a mat-vec launch are divided among rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Teams {
+    pub log2: u32,
+    pub threads: u32,
+    pub blocks: u32,
+}
+
+impl Teams {
+    /// For `groups` groups of rows, each `units` steps of work long.
+    pub fn plan(machine: Machine, groups: u64, units: usize) -> Self {
+        Self::with(machine, groups, team_log2(machine, groups, units as u64).min(MAT_VEC_THREADS.trailing_zeros()))
+    }
+
+    fn with(machine: Machine, groups: u64, log2: u32) -> Self {
+        // A thread of the embedded device is slow and alone: small blocks keep all cores busy. The kernels read the size of
+        // their block there.
+        let threads = if machine.side_by_side { MAT_VEC_THREADS } else { 16 };
+        Self { log2, threads, blocks: groups.div_ceil(u64::from(threads >> log2)) as u32 }
+    }
+}
