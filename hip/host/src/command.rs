@@ -6,6 +6,7 @@ use crate::graph::Executable;
 use crate::module::Function;
 use crate::module_abi::Dim;
 use crate::stream::Stream;
+use crate::task::Task;
 use crate::{checked, clock};
 use hip_abi::{hipError_t, hipHostFn_t};
 use std::ffi::c_void;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Copy(Copy),
     Fill(Fill),
     Call { function: hipHostFn_t, data: Address },
+    Task(Arc<Task>),
     Stamp(Arc<AtomicU64>),
     Wait(Arc<Stream>, u64),
     WaitAll(Vec<(Arc<Stream>, u64)>),
@@ -45,6 +47,7 @@ impl Command {
             Self::Fill(fill) => fill.execute(),
             // SAFETY: the caller of hipLaunchHostFunc promised that the function may be called with this pointer.
             Self::Call { function, data } => unsafe { function(data.0) },
+            Self::Task(task) => task.execute(),
             Self::Stamp(time) => time.store(clock::now(), Ordering::Release),
             Self::Wait(stream, ticket) => stream.wait_for(*ticket),
             Self::WaitAll(waits) => waits.iter().for_each(|(stream, ticket)| stream.wait_for(*ticket)),

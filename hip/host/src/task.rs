@@ -1,0 +1,35 @@
+//! Work of libraries that belong to the embedded device: a matrix product runs in stream order like a kernel, but is Rust code.
+//! A task can be captured into a graph and run again and again.
+
+use crate::checked;
+use crate::command::{Address, Command};
+use crate::stream;
+use hip_abi::{hipError_t, hipStream_t};
+use std::sync::Arc;
+
+/// What runs when the stream gets there.
+pub(crate) struct Task {
+    run: Arc<dyn Fn() + Send + Sync>,
+    writes: Vec<(Address, usize)>,
+}
+
+impl Task {
+    /// Does it, and tells checked mode what was written.
+    pub fn execute(&self) {
+        (self.run)();
+        if let Some(arena) = checked::arena() {
+            self.writes.iter().for_each(|(address, bytes)| arena.written(address.0 as usize, *bytes));
+        }
+    }
+}
+
+/// Puts `run` at the end of the stream's queue, or into the graph being captured. `writes` are the ranges of device memory that it
+/// fills, for checked mode; they and whatever `run` reads must stay allocated until it has run, as for a kernel.
+pub fn enqueue(stream: hipStream_t, writes: &[(*mut u8, usize)], run: Arc<dyn Fn() + Send + Sync>) -> hipError_t {
+    let writes = writes.iter().map(|&(address, bytes)| (Address(address.cast()), bytes)).collect();
+    let task = Command::Task(Arc::new(Task { run, writes }));
+    match stream::resolve(stream).and_then(|stream| stream.submit(task)) {
+        Ok(_) => hipError_t::hipSuccess,
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,7 @@
+//! AMD's math libraries behind safe Rust.
+//!
+//! Each library is a table of its C ABI, filled with `dlopen` on a machine that has ROCm and by an implementation of our
+//! own on the embedded device, so that the code above is the same and can be tested anywhere. So far: the matrix product
+//! of rocBLAS ([`blas`]).
+
+pub mod blas;
