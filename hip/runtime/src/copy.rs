@@ -91,7 +91,7 @@ impl<T: DeviceCopy> View<'_, T> {
                 || format!("reading {} from device {}", human_bytes(self.bytes()), self.device().ordinal())
             )
         };
-        submitted.and_then(|()| stream.0.synchronize())
+        submitted.and_then(|()| stream.0.drain())
     }
 
     /// Copies rows into `data`, which is laid out with its own pitch. Waits for the work on the buffer's stream.
@@ -106,7 +106,7 @@ impl<T: DeviceCopy> View<'_, T> {
         unsafe {
             copy_rows(stream, data.as_mut_ptr(), self.ptr().as_raw().cast(), rows, hipMemcpyKind::hipMemcpyDeviceToHost)
         }?;
-        stream.0.synchronize()
+        stream.0.drain()
     }
 }
 
@@ -137,7 +137,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         unsafe {
             copy_rows(stream, self.ptr().as_raw().cast(), data.as_ptr(), rows, hipMemcpyKind::hipMemcpyHostToDevice)
         }?;
-        stream.0.synchronize()
+        stream.0.drain()
     }
 
     /// Copies the elements of `source`, of the same length, which may belong to another stream or another device.

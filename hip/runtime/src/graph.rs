@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// A capture that is going on. Dropping it (an error, a panic of the caller's) ends it and throws away what was recorded.
+/// A capture that is going on. Dropping it, as a panic of the caller's does, ends it and forgets what was recorded.
 struct Recording<'a> {
     stream: &'a Stream,
     session: Arc<Session>,
@@ -163,6 +163,11 @@ impl<'a> Recording<'a> {
         Ok(graph)
     }
 
+    /// Ends the capture and forgets what was recorded.
+    fn throw_away(&mut self) -> Result<()> {
+        self.end().map(|graph| self.stream.device().0.dispose(Resource::Graph(graph)))
+    }
+
     /// After a failed end: makes sure that the stream is out of its capture and can be used again.
     fn abandon(&self) {
         let table = self.stream.device().platform().table();
@@ -181,10 +186,8 @@ impl<'a> Recording<'a> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // Why it is thrown away is known to the caller; what ending it says on top of that is not news.
-            if let Ok(graph) = self.end() {
-                self.stream.device().0.dispose(Resource::Graph(graph));
-            }
+            let outcome = self.throw_away();
+            self.stream.device().0.defer(outcome);
         }
         self.stream.device().0.end_capture();
     }
@@ -200,7 +203,12 @@ impl Stream {
     pub fn capture(&self, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("beginning a second capture")?;
         let mut recording = Recording::begin(self)?;
-        record(self)?;
+        if let Err(error) = record(self) {
+            return Err(match recording.throw_away() {
+                Ok(()) => error,
+                Err(also) => error.with_detail(format!("then, {also}")),
+            });
+        }
         let graph = recording.end()?;
         let made = self.instantiate(graph);
         self.device().0.dispose(Resource::Graph(graph));
@@ -286,7 +294,8 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let device = &self.stream.device().0;
         for stream in lock(&self.launched).iter().filter(|stream| !stream.is_capturing()) {
-            device.defer(device.bind_quietly().and_then(|()| stream.0.synchronize()));
+            let bound = device.bind_quietly();
+            device.defer(bound.and(stream.0.drain()));
         }
         device.dispose(Resource::GraphExec(self.exec));
     }

@@ -191,8 +191,7 @@ impl<T: DeviceCopy> Buffer<T> {
         }
         if let Err(error) = reached.record(stream) {
             // The copy runs with no event to wait for; the stream itself will do.
-            stream.0.synchronize()?;
-            return Err(error);
+            return stream.0.drain().and(Err(error));
         }
         Ok(Pending { pinned: ManuallyDrop::new(pinned), reached: ManuallyDrop::new(reached) })
     }

@@ -145,7 +145,7 @@ impl Platform {
             why: why.to_owned(),
             device_count: count as usize,
             rtc: OnceLock::new(),
-            devices: Mutex::new(vec![Weak::new(); count as usize]),
+            devices: Mutex::new((0..count).map(|_| Weak::new()).collect()),
         })))
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Resu
     if bytes.len() > STAGED_BYTES {
         let submitted = submit(stream, target, bytes);
         // Waited for even when it failed: whatever was begun must not read the caller's memory later.
-        let waited = stream.0.synchronize();
+        let waited = stream.0.drain();
         return submitted.and(waited);
     }
     let mut ring = stream.0.staging.lock().unwrap_or_else(PoisonError::into_inner);

@@ -206,6 +206,17 @@ impl StreamInner {
         unsafe { call!(self.device.platform(), hipStreamSynchronize(self.handle), || "waiting for a stream") }
     }
 
+    /// Waits for this stream when memory must not go before it is done: should that fail, for the whole device. When both
+    /// fail the device is lost, and runs nothing any more.
+    pub(crate) fn drain(&self) -> Result<()> {
+        let waited = self.synchronize();
+        if waited.is_err() {
+            // SAFETY: the call takes nothing. Its own failure says no more than the first.
+            unsafe { (self.device.platform().table().hipDeviceSynchronize)() };
+        }
+        waited
+    }
+
     /// Memory of at least `bytes` bytes: from the capture's pool while one is made, otherwise from this stream's.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.device.0.report_deferred()?;
@@ -225,8 +236,8 @@ impl StreamInner {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         // The pool and the staging ring go next: nothing may still be using them.
-        let drained = self.device.0.bind_quietly().and_then(|()| self.synchronize());
-        self.device.0.defer(drained);
+        let bound = self.device.0.bind_quietly();
+        self.device.0.defer(bound.and(self.drain()));
         self.device.0.dispose(Resource::Stream(self.handle));
     }
 }

@@ -53,6 +53,16 @@ extern "C" __global__ void copy_one(int* target, const int* source) { *target = 
 
 extern "C" __global__ void add_one(int* target) { *target += 1; }
 
+// Variables of the module
+
+__device__ int counters[4] = {1, 2, 3, 4};
+__constant__ float factors[2] = {0.5f, 0.25f};
+
+extern "C" __global__ void use_globals(float* target) {
+    counters[threadIdx.x] += 10;
+    target[threadIdx.x] = counters[threadIdx.x] * factors[threadIdx.x % 2];
+}
+
 // Geometry
 
 extern "C" __global__ void linear_ids(unsigned* ids) {

@@ -1,7 +1,7 @@
 //! Code objects: loaded, unloaded, refused; and the compiler that makes them.
 
 use super::{compiled, Bench, Done};
-use crate::{Compiler, Error, LaunchConfig, Module, Program, Result};
+use crate::{Buffer, Compiler, Error, LaunchConfig, Module, Program, Result};
 
 fn adds(what: i32) -> String {
     format!("extern \"C\" __global__ void add(int* value) {{ *value += {what}; }}")
@@ -30,6 +30,22 @@ pub(super) fn load_and_unload(bench: &Bench) -> Result<Done> {
         bench.stream.synchronize()?;
     }
     assert_eq!(value.to_vec()?, [33]);
+    Ok(Done::Passed)
+}
+
+pub(super) fn globals(bench: &Bench) -> Result<Done> {
+    let (address, bytes) = bench.module.global("factors")?;
+    assert_eq!(bytes, 8);
+    let mut target = bench.stream.zeros::<f32>(4)?;
+    bench.launch("use_globals", LaunchConfig::new(1, 4), &(&mut target,))?;
+    assert_eq!(target.to_vec()?, [5.5, 3.0, 6.5, 3.5], "a module comes with its initial values");
+    // SAFETY: the address is that of two floats of a module that the buffer keeps; only this stream uses them.
+    let mut factors = unsafe { Buffer::<f32>::from_raw_parts(&bench.stream, address.cast(), 2, bench.module.clone()) };
+    factors.slice_mut(1..)?.write(&[2.0])?;
+    bench.launch("use_globals", LaunchConfig::new(1, 4), &(&mut target,))?;
+    assert_eq!(target.to_vec()?, [10.5, 44.0, 11.5, 48.0], "variables keep their values between launches");
+    assert_eq!(factors.to_vec()?, [0.5, 2.0]);
+    assert_eq!(bench.module.global("no_such_global").unwrap_err().name(), Some("hipErrorNotFound"));
     Ok(Done::Passed)
 }
 

@@ -55,7 +55,7 @@ pub(super) fn early_exits(bench: &Bench) -> Result<Done> {
     for active in [1u32, 31, 64, 100, 256] {
         let mut to = bench.stream.zeros::<u32>(3 * threads as usize)?;
         bench.launch("early_exit", LaunchConfig::new(3, threads), &(&mut to, active))?;
-        let one: Vec<u32> = (0..threads).map(|t| if t < active { active - t } else { 0 }).collect();
+        let one: Vec<u32> = (0..threads).map(|t| active.saturating_sub(t)).collect();
         assert_eq!(to.to_vec()?, one.repeat(3), "{active} of {threads} threads");
     }
     Ok(Done::Passed)
