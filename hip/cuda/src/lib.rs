@@ -30,6 +30,7 @@
 //! * The architecture's name is nvrtc's: `sm_90`.
 //! * [`rtc_table`] compiles to machine code for the architecture asked for, or else for the thread's device; options are
 //!   clang's, as hipRTC takes them. A program may include `hip/hip_runtime.h`, and CUDA's headers where they are installed.
+//! * [`compile`] is the compiler as one safe function, for build scripts and tools.
 //! * The null stream is CUDA's legacy default stream, which has HIP's meaning.
 #![allow(non_camel_case_types, non_snake_case)]
 
@@ -50,6 +51,7 @@ mod toolkit;
 use hip_abi::{Hip, Hiprtc, Tried};
 #[doc(hidden)]
 pub use rtc::Nvrtc;
+pub use rtc::{compile, CompileError, Compiled};
 pub use status::CUresult;
 use std::sync::OnceLock;
 

@@ -2,14 +2,19 @@
 
 mod common;
 
-use common::{compile, compiler};
+use common::compiler;
 use hip_abi::hiprtcResult;
+use hip_cuda::{CompileError, Compiled};
 
 const SAXPY: &str = r#"
 extern "C" __global__ void saxpy(float a, const float* x, float* y, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] += a * x[i];
 }"#;
+
+fn compile(source: &str, headers: &[(&str, &str)], options: &[&str]) -> Result<Compiled, CompileError> {
+    hip_cuda::compile("test.hip", source, headers, options)
+}
 
 /// ELF for CUDA (machine 190).
 fn is_cubin(code: &[u8]) -> bool {
@@ -18,38 +23,39 @@ fn is_cubin(code: &[u8]) -> bool {
 
 #[test]
 fn a_real_architecture_gives_machine_code_and_a_virtual_one_gives_text() {
-    let Some(rtc) = compiler() else { return };
-    let (code, log) = compile(rtc, SAXPY, &[], &["--offload-arch=sm_90", "-O3"]).expect("it compiles");
+    let Some(_) = compiler() else { return };
+    let Compiled { code, log } = compile(SAXPY, &[], &["--offload-arch=sm_90", "-O3"]).expect("it compiles");
     assert!(is_cubin(&code) && log.is_empty(), "{log}");
     assert!(code.windows(5).any(|name| name == b"saxpy"));
-    let (text, _) = compile(rtc, SAXPY, &[], &["--gpu-architecture=compute_90"]).expect("it compiles");
+    let Compiled { code: text, .. } = compile(SAXPY, &[], &["--gpu-architecture=compute_90"]).expect("it compiles");
     let text = String::from_utf8(text).expect("PTX is text");
     assert!(text.contains(".version") && text.contains("saxpy"), "{text}");
 }
 
 #[test]
 fn an_error_in_the_source_is_logged_with_its_line() {
-    let Some(rtc) = compiler() else { return };
-    let (status, log) = compile(rtc, "extern \"C\" __global__ void f() {\n  oops;\n}", &[], &["--offload-arch=sm_90"])
-        .expect_err("oops is not declared");
+    let Some(_) = compiler() else { return };
+    let CompileError { result: status, log } =
+        compile("extern \"C\" __global__ void f() {\n  oops;\n}", &[], &["--offload-arch=sm_90"])
+            .expect_err("oops is not declared");
     assert_eq!(status, hiprtcResult::HIPRTC_ERROR_COMPILATION);
     assert!(log.contains("test.hip(2)") && log.contains("oops"), "{log}");
     // The next program is none the worse for it.
-    assert!(compile(rtc, SAXPY, &[], &["--offload-arch=sm_90"]).is_ok());
+    assert!(compile(SAXPY, &[], &["--offload-arch=sm_90"]).is_ok());
 }
 
 #[test]
 fn an_architecture_or_option_that_nvrtc_does_not_know_is_refused() {
-    let Some(rtc) = compiler() else { return };
+    let Some(_) = compiler() else { return };
     for option in ["--offload-arch=gfx90a", "--unheard-of"] {
-        let (status, log) = compile(rtc, SAXPY, &[], &[option]).expect_err("nvrtc does not know it");
+        let CompileError { result: status, log } = compile(SAXPY, &[], &[option]).expect_err("nvrtc does not know it");
         assert_eq!(status, hiprtcResult::HIPRTC_ERROR_INVALID_OPTION, "{option}: {log}");
     }
 }
 
 #[test]
 fn options_of_amds_compiler_do_no_harm_and_definitions_arrive() {
-    let Some(rtc) = compiler() else { return };
+    let Some(_) = compiler() else { return };
     let source = format!("#if N != 7 || !defined(__HIP_PLATFORM_NVIDIA__)\n#error no\n#endif\n{SAXPY}");
     let options = [
         "--offload-arch=sm_90",
@@ -63,12 +69,12 @@ fn options_of_amds_compiler_do_no_harm_and_definitions_arrive() {
         "-Wno-everything",
         "-nogpuinc",
     ];
-    compile(rtc, &source, &[], &options).expect("it compiles");
+    compile(&source, &[], &options).expect("it compiles");
 }
 
 #[test]
 fn headers_travel_with_the_program_and_hips_own_is_always_there() {
-    let Some(rtc) = compiler() else { return };
+    let Some(_) = compiler() else { return };
     let source = r#"
 #include <hip/hip_runtime.h>
 #include "scale.h"
@@ -82,8 +88,9 @@ extern "C" __global__ void f(float* x, unsigned long long* votes, long long* whe
     x[i] = v;
 }"#;
     let headers = [("scale.h", "#define SCALE 2.0f\n")];
-    compile(rtc, source, &headers, &["--offload-arch=sm_90"]).expect("it compiles");
-    let (status, log) = compile(rtc, source, &[], &["--offload-arch=sm_90"]).expect_err("scale.h is missing");
+    compile(source, &headers, &["--offload-arch=sm_90"]).expect("it compiles");
+    let CompileError { result: status, log } =
+        compile(source, &[], &["--offload-arch=sm_90"]).expect_err("scale.h is missing");
     assert_eq!(status, hiprtcResult::HIPRTC_ERROR_COMPILATION);
     assert!(log.contains("scale.h"), "{log}");
 }

@@ -1,10 +1,12 @@
 //! hipRTC over nvrtc. Programs are nvrtc's own; what differs is the spelling of options (`options.rs`), the code asked
 //! for (machine code rather than PTX), and a small header that gives kernels the HIP names CUDA lacks.
 
+mod compile;
 mod nvrtc;
 mod options;
 
 use crate::{toolkit, Unavailable};
+pub use compile::{compile, CompileError, Compiled};
 use hip_abi::{hiprtcProgram, hiprtcResult, Hiprtc, Origin};
 pub use nvrtc::Nvrtc;
 use std::ffi::{c_char, c_int, CStr, CString};
