@@ -24,6 +24,7 @@
 //! ```
 
 mod abi;
+mod cuda;
 mod gemm;
 mod host;
 mod tensile;
@@ -163,7 +164,7 @@ fn table_for(stream: &Stream) -> Option<&'static Rocblas> {
     match stream.device().platform().kind() {
         PlatformKind::Host => Some(host::table()),
         PlatformKind::Amd => amd_table(stream.device().arch()),
-        PlatformKind::Cuda => None,
+        PlatformKind::Cuda => cuda::table().map_err(|why| warn_once(stream.device().arch(), &why)).ok(),
     }
 }
 
