@@ -41,7 +41,9 @@ impl Kernels {
         let count = ids.count();
         id_list("quantized embedding", "the ids", ids)?;
         let Some(values) = count.checked_mul(weights.columns()).filter(|_| count < 1 << 31) else {
-            return Err(Error::refused(format!("quantized embedding: {count} ids are too many for one call; split them")));
+            return Err(Error::refused(format!(
+                "quantized embedding: {count} ids are too many for one call; split them"
+            )));
         };
         fits("quantized embedding", "the result", out.count(), values, out.dtype(), out.dtype())?;
         one_stream(out.stream(), &[ids])?;
@@ -70,7 +72,9 @@ impl Kernels {
             return Ok(());
         }
         if threads >= 1 << 32 {
-            return Err(Error::refused(format!("{operation}: {columns} weights are too many for one call; split them")));
+            return Err(Error::refused(format!(
+                "{operation}: {columns} weights are too many for one call; split them"
+            )));
         }
         if !format.is_plain() && out.ptr().address() % (4 * out.dtype().size() as u64) != 0 {
             return Err(Error::refused(format!(
@@ -104,7 +108,9 @@ impl Kernels {
     pub fn quantize(&self, values: &Operand<'_>, format: BlockFormat, out: &mut Output<'_>) -> Result<()> {
         let count = values.count();
         if !Self::can_quantize(format) {
-            return Err(Error::refused(format!("quantize: {format} cannot be made on the device; quantize on the CPU and upload")));
+            return Err(Error::refused(format!(
+                "quantize: {format} cannot be made on the device; quantize on the CPU and upload"
+            )));
         }
         if values.dtype() != DType::F32 || !values.is_contiguous() {
             return Err(Error::refused(format!(
@@ -122,7 +128,10 @@ impl Kernels {
         fits("quantize", "the result", out.count(), bytes, out.dtype(), DType::U8)?;
         one_stream(out.stream(), &[values])?;
         if out.ptr().address() % 4 != 0 {
-            return Err(Error::refused(format!("quantize: the blocks at {:?} must begin at a multiple of 4 bytes", out.ptr())));
+            return Err(Error::refused(format!(
+                "quantize: the blocks at {:?} must begin at a multiple of 4 bytes",
+                out.ptr()
+            )));
         }
         let blocks = count / format.block_size();
         if blocks >= 1 << 31 {

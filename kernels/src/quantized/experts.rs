@@ -67,7 +67,9 @@ impl Kernels {
         const OPERATION: &str = "quantized experts";
         let format = weights.format();
         if format.is_plain() {
-            return Err(Error::refused(format!("{OPERATION}: {format} weights are not quantized; multiply them as tensors")));
+            return Err(Error::refused(format!(
+                "{OPERATION}: {format} weights are not quantized; multiply them as tensors"
+            )));
         }
         if expert_count == 0 || weights.rows() % expert_count != 0 {
             return Err(Error::refused(format!(
@@ -114,7 +116,9 @@ impl Kernels {
         let (ending, each, team_rows) = if sorted { ("_4", SORTED_PAIRS, SORTED_ROWS) } else { ("_1", 1, SINGLE_ROWS) };
         let blocks = (pairs as u64).div_ceil(each);
         if blocks > GRID_Y {
-            return Err(Error::refused(format!("{OPERATION}: {pairs} pairs are too many for one call; split the batch")));
+            return Err(Error::refused(format!(
+                "{OPERATION}: {pairs} pairs are too many for one call; split the batch"
+            )));
         }
         let none = DevicePtr::from_address(0);
         let route = Route {

@@ -108,7 +108,12 @@ impl Kernels {
     /// Activations are rounded to signed bytes in blocks of 32, each with a step of its own, the largest magnitude of the
     /// block over 127. The result is therefore within `sum(step / 2 * |weight|)` of the exact one, and a few units in the last
     /// place of an f32 sum beyond that. With f32, f16 and bf16 weights nothing is rounded.
-    pub fn quantized_matmul(&self, weights: &Blocks<'_>, activations: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+    pub fn quantized_matmul(
+        &self,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
         const OPERATION: &str = "quantized matmul";
         let columns = weights.columns();
         let batch = ActivationRows::of(OPERATION, activations, columns)?;

@@ -5,6 +5,7 @@
 //! adds a file beside this one and a line to `FAMILIES`.
 
 mod bench;
+mod blocks;
 mod element;
 mod layouts;
 mod sums;
@@ -18,6 +19,7 @@ mod gemm;
 mod image;
 mod indexing;
 mod norms;
+mod quantized;
 mod random;
 mod reduce;
 mod rope;
@@ -55,6 +57,7 @@ families! {
     image
     indexing
     norms
+    quantized
     random
     reduce
     rope
