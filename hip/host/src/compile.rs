@@ -164,6 +164,25 @@ pub fn compile(request: &CompileRequest) -> Result<Object, CompileError> {
     Err(failed(request, log))
 }
 
+/// What an object depends on beside its request: the device's headers, the scanner, the flags, the compiler, the processor.
+/// Two objects of one request and one fingerprint are alike, so whoever keeps objects makes this part of their key.
+pub fn fingerprint() -> Result<String, CompileError> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    workspace::DEVICE_HEADERS.hash(&mut hasher);
+    [
+        include_str!("compile.rs"),
+        include_str!("compile/options.rs"),
+        include_str!("scan.rs"),
+        include_str!("scan/token.rs"),
+    ]
+    .hash(&mut hasher);
+    format!("{:?}", Compiler::find()?).hash(&mut hasher);
+    std::env::var("HIP_HOST_MARCH").ok().hash(&mut hasher);
+    let level = compiler::LEVELS.iter().filter(|level| processor_has(level)).count();
+    Ok(format!("{:016x}-{level}", hasher.finish()))
+}
+
 fn failed(request: &CompileRequest, log: String) -> CompileError {
     let message = format!("`{}` does not compile for the embedded device; the compiler's words follow", request.name);
     CompileError { message, log, reason: CompileFailure::Source }

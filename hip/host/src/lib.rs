@@ -37,7 +37,7 @@ mod stream;
 mod task;
 
 pub use abi::table;
-pub use compile::{compile, CompileError, CompileFailure, CompileRequest, Object};
+pub use compile::{compile, fingerprint, CompileError, CompileFailure, CompileRequest, Object};
 pub use config::{configure, options, Options};
 pub use memory::{live_allocations, Allocation, Kind};
 pub use report::take_report;

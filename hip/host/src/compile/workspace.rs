@@ -16,7 +16,7 @@ macro_rules! device_headers {
 }
 
 /// The device's own headers: hip_host.h, its parts, and the names under which kernels ask for HIP's.
-const DEVICE_HEADERS: &[(&str, &str)] = device_headers![
+pub(super) const DEVICE_HEADERS: &[(&str, &str)] = device_headers![
     "cmath",
     "math.h",
     "hip_host.h",
