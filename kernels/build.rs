@@ -1,16 +1,20 @@
 //! Makes every module self-contained (its source with the headers pasted in), compiles it for the embedded device, and
 //! writes what the registry includes: the source, the code object and the names of its kernels.
-//! A module whose text has not changed is not compiled again.
+//! Objects are kept in the user's cache: a module is compiled once, not once for each profile and target folder.
 
-use std::collections::hash_map::DefaultHasher;
+#[allow(dead_code)]
+#[path = "src/cache.rs"]
+mod cache;
+
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
     println!("cargo::rerun-if-changed=hip");
-    println!("cargo::rerun-if-env-changed=CXX");
+    for variable in ["CXX", "HIP_HOST_CXX", "HIP_HOST_MARCH", "CANDLE_ROCM_CACHE"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
     if let Err(message) = run() {
         // A build script's way of failing with a sentence.
         println!("cargo::error={}", message.replace('\n', "\ncargo::error="));
@@ -22,10 +26,8 @@ fn run() -> Result<(), String> {
     let out =
         PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script, run by cargo")?);
     let folder = Path::new("hip");
-    // The compiler is part of this program: when it changes, every object is made anew.
-    let compiler = hash(&fs::read(std::env::current_exe().map_err(|e| e.to_string())?).map_err(|e| e.to_string())?);
-
-    println!("cargo::rustc-env=HOST_COMPILER_KEY={compiler:016x}");
+    let compiler = hip_host::fingerprint().map_err(|error| error.to_string())?;
+    println!("cargo::rustc-env=HOST_COMPILER_KEY={compiler}");
 
     let mut modules = Vec::new();
     for entry in fs::read_dir(folder).map_err(|e| format!("reading {}: {e}", folder.display()))? {
@@ -38,6 +40,7 @@ fn run() -> Result<(), String> {
     // The longest first, so that the last one to finish is a short one.
     modules.sort_by_key(|(name, source)| (std::cmp::Reverse(weight(source)), name.clone()));
 
+    let cache = cache::Cache::open();
     let next = AtomicUsize::new(0);
     let jobs = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(2).clamp(1, modules.len().max(1));
     std::thread::scope(|scope| {
@@ -45,7 +48,7 @@ fn run() -> Result<(), String> {
             .map(|_| {
                 scope.spawn(|| {
                     while let Some((name, source)) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        build(&out, name, source, compiler)?;
+                        build(&out, name, source, &compiler, cache.as_ref())?;
                     }
                     Ok::<(), String>(())
                 })
@@ -86,35 +89,36 @@ fn expand(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn build(out: &Path, name: &str, source: &str, compiler: u64) -> Result<(), String> {
+fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&cache::Cache>) -> Result<(), String> {
+    let file_name = format!("{name}.hip");
+    let make = || {
+        let request = hip_host::CompileRequest {
+            name: &file_name,
+            source,
+            options: &["-std=c++17", "-O3", "-DNDEBUG"],
+            ..Default::default()
+        };
+        let mut object = hip_host::compile(&request)
+            .map_err(|error| format!("compiling module {name} for the embedded device: {error}"))?;
+        object.kernels.sort();
+        // The names, then a zero, then the object.
+        let mut entry = object.kernels.join("\n").into_bytes();
+        entry.push(0);
+        entry.extend(object.image);
+        Ok::<_, String>(entry)
+    };
+    let entry = match cache {
+        Some(cache) => cache.get_or_make(&format!("host-{name}"), &[source, compiler], make)?,
+        None => make()?,
+    };
+    let end = entry.iter().position(|&byte| byte == 0).ok_or("a cached object without names")?;
+    let kernels: Vec<_> = String::from_utf8_lossy(&entry[..end]).split_terminator('\n').map(str::to_owned).collect();
+
     let write = |file: String, bytes: &[u8]| {
         let path = out.join(file);
         fs::write(&path, bytes).map_err(|e| format!("writing {}: {e}", path.display()))
     };
-    let key = format!("{:016x}", hash(&(source, compiler, std::env::var("CXX").ok())));
-    if fs::read_to_string(out.join(format!("{name}.key"))).is_ok_and(|old| old == key) {
-        return Ok(());
-    }
-    let file_name = format!("{name}.hip");
-    let request = hip_host::CompileRequest {
-        name: &file_name,
-        source,
-        options: &["-std=c++17", "-O3", "-DNDEBUG"],
-        ..Default::default()
-    };
-    let object = hip_host::compile(&request)
-        .map_err(|error| format!("compiling module {name} for the embedded device: {error}"))?;
-    let mut kernels = object.kernels;
-    kernels.sort();
-    write(file_name, source.as_bytes())?;
-    write(format!("{name}.host"), &object.image)?;
+    write(format!("{name}.host"), &entry[end + 1..])?;
     write(format!("{name}.kernels.rs"), format!("&{kernels:?}").as_bytes())?;
-    // Last, so that an interrupted build starts this module again.
-    write(format!("{name}.key"), key.as_bytes())
-}
-
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+    write(file_name, source.as_bytes())
 }

@@ -42,6 +42,27 @@ impl Cache {
         Ok(Self { folder: folder.to_path_buf() })
     }
 
+    /// The object made from exactly these parts: the one that is kept, or else what `make` makes, which is then kept.
+    /// Of several processes that want it at once, one makes it and the others wait.
+    pub fn get_or_make<E>(
+        &self,
+        name: &str,
+        parts: &[&str],
+        make: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        if let Some(object) = self.load(name, parts) {
+            return Ok(object);
+        }
+        // The system gives the lock back when its holder dies, whatever the reason. Without one, two make it; no harm.
+        let _lock = lock(&self.path(name, parts).with_extension("lock"));
+        if let Some(object) = self.load(name, parts) {
+            return Ok(object);
+        }
+        let object = make()?;
+        self.store(name, parts, &object);
+        Ok(object)
+    }
+
     /// The object made from exactly these parts, if there is an undamaged one.
     pub fn load(&self, name: &str, parts: &[&str]) -> Option<Vec<u8>> {
         let path = self.path(name, parts);
@@ -82,6 +103,20 @@ impl Cache {
         };
         self.folder.join(format!("{name}-{:016x}{:016x}.object", hash(0), hash(1)))
     }
+}
+
+/// Holds the file's lock until it is dropped.
+#[cfg(unix)]
+fn lock(path: &Path) -> Option<fs::File> {
+    use std::os::fd::AsRawFd;
+    let file = fs::File::create(path).ok()?;
+    // SAFETY: the descriptor belongs to `file`, which is alive.
+    (unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0).then_some(file)
+}
+
+#[cfg(not(unix))]
+fn lock(_: &Path) -> Option<fs::File> {
+    None
 }
 
 fn checksum(object: &[u8]) -> [u8; 8] {

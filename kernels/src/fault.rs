@@ -6,8 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What a code in the fault word means: the operation as Candle names it.
-const OPERATIONS: [&str; 10] =
-    ["", "index-select", "gather", "scatter", "scatter-add", "index-add", "div", "embedding", "experts", "experts (slots)"];
+const OPERATIONS: [&str; 10] = [
+    "",
+    "index-select",
+    "gather",
+    "scatter",
+    "scatter-add",
+    "index-add",
+    "div",
+    "embedding",
+    "experts",
+    "experts (slots)",
+];
 const DIVISION: u64 = 6;
 
 /// The fault word of a device.

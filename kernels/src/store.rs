@@ -109,23 +109,23 @@ fn object_for(device: &Device, module: &Module) -> Result<Cow<'static, [u8]>> {
     let version = platform.runtime_version().map(|version| format!("{version:?}")).unwrap_or_default();
     let parts = [module.source, device.arch(), platform.name(), &version, compiler_key(device)];
     static CACHE: OnceLock<Option<Cache>> = OnceLock::new();
-    let cache = CACHE.get_or_init(Cache::open).as_ref();
-    if let Some(object) = cache.and_then(|cache| cache.load(module.name, &parts)) {
-        return Ok(Cow::Owned(object));
+    let make = || {
+        log::info!("compiling the kernels of module {} for {}", module.name, device.arch());
+        let program = Program::new(format!("{}.hip", module.name), module.source)
+            .option("-std=c++17")
+            .option("-DNDEBUG")
+            .for_device(device);
+        let object = Compiler::new(platform)?.compile(&program)?;
+        if object.is_empty() {
+            return Err(Error::refused(format!("the compiler for {} returned an empty object", device.arch())));
+        }
+        Ok(object)
+    };
+    match CACHE.get_or_init(Cache::open) {
+        Some(cache) => cache.get_or_make(module.name, &parts, make),
+        None => make(),
     }
-    log::info!("compiling the kernels of module {} for {}", module.name, device.arch());
-    let program = Program::new(format!("{}.hip", module.name), module.source)
-        .option("-std=c++17")
-        .option("-DNDEBUG")
-        .for_device(device);
-    let object = Compiler::new(platform)?.compile(&program)?;
-    if object.is_empty() {
-        return Err(Error::refused(format!("the compiler for {} returned an empty object", device.arch())));
-    }
-    if let Some(cache) = cache {
-        cache.store(module.name, &parts, &object);
-    }
-    Ok(Cow::Owned(object))
+    .map(Cow::Owned)
 }
 
 /// What the embedded device's compiler was when this crate was built; it is part of the program, with no version of its own.

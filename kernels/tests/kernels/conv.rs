@@ -23,7 +23,14 @@ const fn params(stride: usize, padding: usize, dilation: usize, groups: usize, o
     Convolution { stride, padding, dilation, groups, output_padding }
 }
 
-const fn case(batch: usize, channels: usize, size: [usize; 2], kernel: [usize; 2], out: usize, params: Convolution) -> Case {
+const fn case(
+    batch: usize,
+    channels: usize,
+    size: [usize; 2],
+    kernel: [usize; 2],
+    out: usize,
+    params: Convolution,
+) -> Case {
     Case { batch, channels, size, kernel, out, params }
 }
 
@@ -59,11 +66,19 @@ impl Case {
     /// Stride, padding and dilation along the two axes.
     fn along(&self, axis: usize) -> (usize, usize, usize) {
         let p = &self.params;
-        if axis == 0 && self.flat() { (1, 0, 1) } else { (p.stride, p.padding, p.dilation) }
+        if axis == 0 && self.flat() {
+            (1, 0, 1)
+        } else {
+            (p.stride, p.padding, p.dilation)
+        }
     }
 
     fn dims(&self, first: usize, second: usize, sizes: [usize; 2]) -> Vec<usize> {
-        if self.flat() { vec![first, second, sizes[1]] } else { vec![first, second, sizes[0], sizes[1]] }
+        if self.flat() {
+            vec![first, second, sizes[1]]
+        } else {
+            vec![first, second, sizes[0], sizes[1]]
+        }
     }
 
     fn out_area(&self, back: bool) -> [usize; 2] {
@@ -72,7 +87,11 @@ impl Case {
             if axis == 0 && self.flat() {
                 return 1;
             }
-            let result = if back { self.params.places_transposed(size[axis], taps[axis]) } else { self.params.places(size[axis], taps[axis]) };
+            let result = if back {
+                self.params.places_transposed(size[axis], taps[axis])
+            } else {
+                self.params.places(size[axis], taps[axis])
+            };
             result.expect("the window fits")
         };
         [along(0), along(1)]
@@ -91,7 +110,11 @@ impl Case {
                         (at * stride + tap * dilation).checked_sub(padding).filter(|&there| there < over[axis])
                     };
                     if let (Some(y2), Some(x2)) = (reach(0, y, tap / taps[1]), reach(1, x, tap % taps[1])) {
-                        if back { each([y, x], [y2, x2], tap) } else { each([y2, x2], [y, x], tap) }
+                        if back {
+                            each([y, x], [y2, x2], tap)
+                        } else {
+                            each([y2, x2], [y, x], tap)
+                        }
                     }
                 }
             }
@@ -106,7 +129,9 @@ fn whole<T: Element>(random: &mut Random, count: usize) -> Vec<T> {
 
 /// Sums of small whole numbers, as the dtype has them: floats round (or saturate), integers wrap.
 fn result<T: Element>(sums: &[f64]) -> Vec<T> {
-    sums.iter().map(|&sum| if T::DTYPE.is_float() { T::from_f64(sum) } else { T::from_bits(sum as i64 as u64) }).collect()
+    sums.iter()
+        .map(|&sum| if T::DTYPE.is_float() { T::from_f64(sum) } else { T::from_bits(sum as i64 as u64) })
+        .collect()
 }
 
 fn check<T: Element>(bench: &Bench, back: bool) {
@@ -151,7 +176,9 @@ fn check<T: Element>(bench: &Bench, back: bool) {
                     true => bench.kernels.conv_transpose(&params, &input.operand(), &kernel.operand(), place),
                 });
                 plan_as_on_a_gpu(false);
-                assert_same(&got, &result::<T>(&sums), || format!("{} of {} {case:?}", if back { "conv_transpose" } else { "conv" }, T::DTYPE));
+                assert_same(&got, &result::<T>(&sums), || {
+                    format!("{} of {} {case:?}", if back { "conv_transpose" } else { "conv" }, T::DTYPE)
+                });
             }
         }
     }
@@ -162,7 +189,9 @@ fn forwards<T: Element>(bench: &Bench) {
     // Large tiles on the few cores of the embedded device.
     let (image, weights) = (vec![T::from_f64(1.0); 8 * 12 * 12], vec![T::from_f64(1.0); 160 * 8]);
     let (input, kernel) = (bench.contiguous(&image, &[1, 8, 12, 12]), bench.contiguous(&weights, &[160, 8, 1, 1]));
-    let got = bench.result::<T>(160 * 144, |out| bench.kernels.conv(&Convolution::default(), &input.operand(), &kernel.operand(), out));
+    let got = bench.result::<T>(160 * 144, |out| {
+        bench.kernels.conv(&Convolution::default(), &input.operand(), &kernel.operand(), out)
+    });
     assert_same(&got, &vec![T::from_f64(8.0); 160 * 144], || "a kernel of one tap".into());
 }
 
@@ -189,7 +218,8 @@ fn columns<T: Element>(bench: &Bench) {
             }
         });
         let input = bench.contiguous(&image, &dims);
-        let got = bench.result::<T>(want.len(), |out| bench.kernels.im2col(&case.params, &kernel, &input.operand(), out));
+        let got =
+            bench.result::<T>(want.len(), |out| bench.kernels.im2col(&case.params, &kernel, &input.operand(), out));
         assert_same(&got, &want, || format!("im2col of {} {case:?}", T::DTYPE));
 
         let out = case.out_area(true);
@@ -200,12 +230,14 @@ fn columns<T: Element>(bench: &Bench) {
             for plane in 0..case.batch * case.channels {
                 let (b, c) = (plane / case.channels, plane % case.channels);
                 let row = (b * area[0] + y) * area[1] + x;
-                sums[(plane * out[0] + out_y) * out[1] + out_x] += columns[(row * case.channels + c) * window + tap].to_f64();
+                sums[(plane * out[0] + out_y) * out[1] + out_x] +=
+                    columns[(row * case.channels + c) * window + tap].to_f64();
             }
         });
         let input = bench.contiguous(&columns, &[case.batch, rows, case.channels, window]);
         let from: Vec<usize> = if case.flat() { vec![area[1]] } else { area.to_vec() };
-        let got = bench.result::<T>(sums.len(), |out| bench.kernels.col2im(&case.params, &from, &kernel, &input.operand(), out));
+        let got = bench
+            .result::<T>(sums.len(), |out| bench.kernels.col2im(&case.params, &from, &kernel, &input.operand(), out));
         assert_same(&got, &result::<T>(&sums), || format!("col2im of {} {case:?}", T::DTYPE));
     }
 }
@@ -215,20 +247,35 @@ fn refused(bench: &Bench) {
     let kernel = bench.contiguous(&[1f32; 25], &[1, 1, 5, 5]);
     let mut memory = bench.stream.zeros::<u8>(64).unwrap();
     let mut out = Output::new(&mut memory, DType::F32, 0, 16).unwrap();
-    let error = bench.kernels.conv(&Convolution::default(), &image.operand(), &kernel.operand(), &mut out).unwrap_err().to_string();
+    let error = bench
+        .kernels
+        .conv(&Convolution::default(), &image.operand(), &kernel.operand(), &mut out)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("does not fit"), "{error}");
     let kernel = bench.contiguous(&[1f32; 2], &[1, 2, 1, 1]);
-    let error = bench.kernels.conv(&Convolution::default(), &image.operand(), &kernel.operand(), &mut out).unwrap_err().to_string();
+    let error = bench
+        .kernels
+        .conv(&Convolution::default(), &image.operand(), &kernel.operand(), &mut out)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("does not go with"), "{error}");
     let kernel = bench.contiguous(&[1f32; 1], &[1, 1, 1, 1]);
     for params in [params(0, 0, 1, 1, 0), params(1, 0, 0, 1, 0), params(1, 0, 1, 0, 0), params(1, 0, 1, 2, 0)] {
         assert!(bench.kernels.conv(&params, &image.operand(), &kernel.operand(), &mut out).is_err(), "{params:?}");
-        assert!(bench.kernels.conv_transpose(&params, &image.operand(), &kernel.operand(), &mut out).is_err(), "{params:?}");
+        assert!(
+            bench.kernels.conv_transpose(&params, &image.operand(), &kernel.operand(), &mut out).is_err(),
+            "{params:?}"
+        );
     }
     let ints = bench.contiguous(&[1u8; 16], &[1, 1, 4, 4]);
     let kernel = bench.contiguous(&[1u8; 1], &[1, 1, 1, 1]);
     let mut out = Output::new(&mut memory, DType::U8, 0, 16).unwrap();
-    let error = bench.kernels.conv(&Convolution::default(), &ints.operand(), &kernel.operand(), &mut out).unwrap_err().to_string();
+    let error = bench
+        .kernels
+        .conv(&Convolution::default(), &ints.operand(), &kernel.operand(), &mut out)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("conv2d") && error.contains("u8"), "{error}");
 }
 

@@ -50,7 +50,12 @@ impl Place {
         [if self.shared { 0 } else { whole }, row, column]
     }
 
-    fn tensor<T: Element>(self, bench: &Bench, fill: impl FnMut() -> T, [batch, rows, columns]: [usize; 3]) -> (Vec<T>, Tensor) {
+    fn tensor<T: Element>(
+        self,
+        bench: &Bench,
+        fill: impl FnMut() -> T,
+        [batch, rows, columns]: [usize; 3],
+    ) -> (Vec<T>, Tensor) {
         let strides = self.strides([rows, columns]);
         let span = if self.transposed { columns * (rows + self.gap) } else { rows * (columns + self.gap) };
         let mut data = Vec::new();
@@ -64,7 +69,11 @@ fn check_case<T: Element>(bench: &Bench, case: &Case, places: [Place; 3], whole:
     let &Case { batch, rows, depth, columns } = case;
     let mut random = Random::new((rows * 31 + columns) as u64);
     let mut fill = || {
-        if whole { T::from_f64(random.below(9) as f64 - 4.0) } else { T::from_f64(random.between(-1.0, 1.0)) }
+        if whole {
+            T::from_f64(random.below(9) as f64 - 4.0)
+        } else {
+            T::from_f64(random.between(-1.0, 1.0))
+        }
     };
     let (a, left) = places[0].tensor(bench, &mut fill, [batch, rows, depth]);
     let (b, right) = places[1].tensor(bench, &mut fill, [batch, depth, columns]);
@@ -72,7 +81,8 @@ fn check_case<T: Element>(bench: &Bench, case: &Case, places: [Place; 3], whole:
     bench.kernels.matmul(&left.operand(), &right.operand(), &mut out.operand_mut()).expect("a product");
     let got = out.download::<T>();
 
-    let (ls, rs, os) = (places[0].strides([rows, depth]), places[1].strides([depth, columns]), places[2].strides([rows, columns]));
+    let (ls, rs, os) =
+        (places[0].strides([rows, depth]), places[1].strides([depth, columns]), places[2].strides([rows, columns]));
     let what = || format!("{batch} x {rows} x {depth} x {columns} of {}, {places:?}", T::DTYPE);
     let (mut found, mut want) = (Vec::new(), Vec::new());
     for z in 0..batch {
@@ -134,7 +144,8 @@ fn refused(bench: &Bench) {
     let left = bench.contiguous(&[1f32; 6], &[1, 2, 3]);
     let right = bench.contiguous(&[1f32; 6], &[1, 2, 3]);
     let mut out = bench.contiguous(&[0f32; 4], &[1, 2, 2]);
-    let error = bench.kernels.matmul(&left.operand(), &right.operand(), &mut out.operand_mut()).unwrap_err().to_string();
+    let error =
+        bench.kernels.matmul(&left.operand(), &right.operand(), &mut out.operand_mut()).unwrap_err().to_string();
     assert!(error.contains("gemm") && error.contains("[1, 2, 3]"), "{error}");
     let ints = bench.contiguous(&[1i64; 6], &[1, 2, 3]);
     let more = bench.contiguous(&[1i64; 6], &[1, 3, 2]);

@@ -38,16 +38,22 @@ fn pools<T: Element>(bench: &Bench) {
         let windows = |data: &[T]| -> Vec<Vec<T>> {
             offsets(&[batch, channels, out[0], out[1]], &[strides[0], strides[1], stride.0 * width, stride.1])
                 .into_iter()
-                .map(|corner| offsets(&[kernel.0, kernel.1], &[width, 1]).into_iter().map(|at| data[corner + at]).collect())
+                .map(|corner| {
+                    offsets(&[kernel.0, kernel.1], &[width, 1]).into_iter().map(|at| data[corner + at]).collect()
+                })
                 .collect()
         };
         let what = |pool: Pool| format!("{pool:?} pool of {} {dims:?} by {kernel:?}, stride {stride:?}", T::DTYPE);
 
         let data = random.awkward::<T>(dims.iter().product());
         // The first element stays unless a later one is greater: a NaN in front is kept, others are passed over.
-        let want: Vec<T> = windows(&data).iter().map(|window| window.iter().fold(window[0], |best, &x| if best < x { x } else { best })).collect();
+        let want: Vec<T> = windows(&data)
+            .iter()
+            .map(|window| window.iter().fold(window[0], |best, &x| if best < x { x } else { best }))
+            .collect();
         for input in both_ways(bench, &data, &dims) {
-            let got = bench.result::<T>(want.len(), |out| bench.kernels.pool2d(Pool::Max, kernel, stride, &input.operand(), out));
+            let got = bench
+                .result::<T>(want.len(), |out| bench.kernels.pool2d(Pool::Max, kernel, stride, &input.operand(), out));
             assert_same(&got, &want, || what(Pool::Max));
         }
 
@@ -56,11 +62,19 @@ fn pools<T: Element>(bench: &Bench) {
         let mean = |window: &Vec<T>| {
             let sum: f64 = window.iter().map(|x| x.to_f64()).sum();
             // The CPU multiplies by the reciprocal as an integer.
-            T::from_f64(if T::DTYPE.is_float() { sum / area as f64 } else if area == 1 { sum } else { 0.0 })
+            T::from_f64(if T::DTYPE.is_float() {
+                sum / area as f64
+            } else if area == 1 {
+                sum
+            } else {
+                0.0
+            })
         };
         let want: Vec<T> = windows(&data).iter().map(mean).collect();
         for input in both_ways(bench, &data, &dims) {
-            let got = bench.result::<T>(want.len(), |out| bench.kernels.pool2d(Pool::Average, kernel, stride, &input.operand(), out));
+            let got = bench.result::<T>(want.len(), |out| {
+                bench.kernels.pool2d(Pool::Average, kernel, stride, &input.operand(), out)
+            });
             assert_close(&got, &want, || what(Pool::Average));
         }
     }
@@ -101,7 +115,8 @@ fn upsample_nearest<T: Element>(bench: &Bench) {
         let rows = &data[..planes * from[1]];
         let want: Vec<T> = rows.chunks(from[1]).flat_map(|row| xs.iter().map(|&x| row[x])).collect();
         for input in both_ways(bench, rows, &[3, 2, from[1]]) {
-            let got = bench.result::<T>(want.len(), |out| bench.kernels.upsample_nearest(&to[1..], &input.operand(), out));
+            let got =
+                bench.result::<T>(want.len(), |out| bench.kernels.upsample_nearest(&to[1..], &input.operand(), out));
             assert_same(&got, &want, || format!("nearest {} {} to {}", T::DTYPE, from[1], to[1]));
         }
     }
@@ -110,7 +125,13 @@ fn upsample_nearest<T: Element>(bench: &Bench) {
 /// The elements before and after each output, and the weight of the second.
 fn between(from: usize, to: usize, align_corners: bool, factor: Option<f64>) -> Vec<(usize, usize, f64)> {
     let scale = match factor {
-        _ if align_corners => if to > 1 { (from - 1) as f64 / (to - 1) as f64 } else { 0.0 },
+        _ if align_corners => {
+            if to > 1 {
+                (from - 1) as f64 / (to - 1) as f64
+            } else {
+                0.0
+            }
+        }
         Some(factor) => 1.0 / factor,
         None => from as f64 / to as f64,
     };
@@ -151,7 +172,11 @@ fn upsample_bilinear<T: Element>(bench: &Bench) {
                     bench.kernels.upsample_bilinear2d((to[0], to[1]), params, &input.operand(), out)
                 });
                 let what = || format!("bilinear {} {from:?} to {to:?}, {params:?}", T::DTYPE);
-                if T::DTYPE.is_float() { blended(&got, &want, what) } else { assert_same(&got, &want, what) }
+                if T::DTYPE.is_float() {
+                    blended(&got, &want, what)
+                } else {
+                    assert_same(&got, &want, what)
+                }
             }
         }
     }
@@ -168,7 +193,10 @@ fn refused(bench: &Bench) {
     let mut memory = bench.stream.zeros::<u8>(64).unwrap();
     let mut out = Output::new(&mut memory, DType::F32, 0, 4).unwrap();
     assert!(bench.kernels.pool2d(Pool::Max, (5, 1), (1, 1), &image.operand(), &mut out).is_err(), "a window too large");
-    assert!(bench.kernels.pool2d(Pool::Max, (2, 2), (0, 2), &image.operand(), &mut out).is_err(), "a stride of nothing");
+    assert!(
+        bench.kernels.pool2d(Pool::Max, (2, 2), (0, 2), &image.operand(), &mut out).is_err(),
+        "a stride of nothing"
+    );
     assert!(bench.kernels.upsample_nearest(&[2], &image.operand(), &mut out).is_err(), "one size for two axes");
     let empty = bench.contiguous::<f32>(&[], &[1, 1, 0, 4]);
     assert!(bench.kernels.upsample_nearest(&[2, 2], &empty.operand(), &mut out).is_err(), "something out of nothing");

@@ -33,9 +33,8 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
     let (weights, shifts) = (bench.contiguous(&alpha, &[columns]), bench.contiguous(&beta, &[columns]));
     for gpu in [false, true] {
         plan_as_on_a_gpu(gpu);
-        let rms = bench.result::<T>(data.len(), |out| {
-            bench.kernels.rms_norm(&input.operand(), &weights.operand(), EPS, out)
-        });
+        let rms =
+            bench.result::<T>(data.len(), |out| bench.kernels.rms_norm(&input.operand(), &weights.operand(), EPS, out));
         let layer = bench.result::<T>(data.len(), |out| {
             bench.kernels.layer_norm(&input.operand(), &weights.operand(), &shifts.operand(), EPS, out)
         });

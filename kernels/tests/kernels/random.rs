@@ -29,7 +29,8 @@ fn uniform<T: Element>(bench: &Bench) {
                 let unit = match T::DTYPE {
                     DType::F64 => {
                         let words = philox(offset + i / 2, seed);
-                        let (a, b) = (u64::from(words[2 * (i as usize % 2)]), u64::from(words[2 * (i as usize % 2) + 1]));
+                        let (a, b) =
+                            (u64::from(words[2 * (i as usize % 2)]), u64::from(words[2 * (i as usize % 2) + 1]));
                         ((b << 32 | a) >> 11) as f64 / (1u64 << 53) as f64
                     }
                     dtype => {
@@ -39,7 +40,8 @@ fn uniform<T: Element>(bench: &Bench) {
                             DType::BF16 => 8,
                             _ => 4,
                         };
-                        f64::from(philox(offset + i / 4, seed)[i as usize % 4] >> (32 - digits)) / f64::from(1u32 << digits)
+                        f64::from(philox(offset + i / 4, seed)[i as usize % 4] >> (32 - digits))
+                            / f64::from(1u32 << digits)
                     }
                 };
                 T::from_f64(low + unit * (high - low))
@@ -72,11 +74,18 @@ fn normal<T: Element>(bench: &Bench) {
     assert!((m - mean).abs() < 0.03 * slack && (d - deviation).abs() < 0.03 * slack, "{}: {m} {d}", T::DTYPE);
     assert!((beyond - 0.0455).abs() < 0.005 * slack, "{}: {beyond}", T::DTYPE);
     assert_same(&run(1000, 9, 50), &numbers[50 * per_block::<T>()..][..1000], || "from an offset".into());
-    assert_ne!(run(8, 10, 0).iter().map(|x| x.bits()).collect::<Vec<_>>(), numbers[..8].iter().map(|x| x.bits()).collect::<Vec<_>>());
+    assert_ne!(
+        run(8, 10, 0).iter().map(|x| x.bits()).collect::<Vec<_>>(),
+        numbers[..8].iter().map(|x| x.bits()).collect::<Vec<_>>()
+    );
 }
 
 fn per_block<T: Element>() -> usize {
-    if T::DTYPE == DType::F64 { 2 } else { 4 }
+    if T::DTYPE == DType::F64 {
+        2
+    } else {
+        4
+    }
 }
 
 /// The same bits on every platform: these were made once, and every device must make them again.

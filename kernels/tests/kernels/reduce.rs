@@ -20,7 +20,8 @@ impl Case {
     }
 
     fn span(&self) -> usize {
-        let last: usize = self.dims.iter().zip(&self.strides).map(|(&size, stride)| size.saturating_sub(1) * stride).sum();
+        let last: usize =
+            self.dims.iter().zip(&self.strides).map(|(&size, stride)| size.saturating_sub(1) * stride).sum();
         self.start + last + 1
     }
 
@@ -99,10 +100,20 @@ fn check<T: Element>(bench: &Bench) {
         let whole: Vec<T> = (0..case.span()).map(|_| T::from_f64(random.below(7) as f64 - 3.0)).collect();
         let awkward = random.awkward::<T>(case.span());
         for op in Reduce::ALL {
-            let memory = if op == Reduce::Sum { if T::DTYPE.is_float() { &whole } else { &awkward } } else { &awkward };
+            let memory = if op == Reduce::Sum {
+                if T::DTYPE.is_float() {
+                    &whole
+                } else {
+                    &awkward
+                }
+            } else {
+                &awkward
+            };
             let rows = case.rows(memory);
             let input = bench.tensor(memory, case.start, &case.dims, &case.strides);
-            let what = || format!("{op:?} of {} {:?} with strides {:?} over {:?}", T::DTYPE, case.dims, case.strides, case.over);
+            let what = || {
+                format!("{op:?} of {} {:?} with strides {:?} over {:?}", T::DTYPE, case.dims, case.strides, case.over)
+            };
             let run = |out: &mut Output<'_>| bench.kernels.reduce(op, &input.operand(), &case.over, out);
             for gpu in [false, true] {
                 plan_as_on_a_gpu(gpu);
@@ -138,7 +149,8 @@ fn rounding<T: Element>(bench: &Bench) {
         let case = Case::new(&dims, &[dims[1], 1], 0, &[over]);
         for gpu in [false, true] {
             plan_as_on_a_gpu(gpu);
-            let got = bench.result::<T>(dims[1 - over], |out| bench.kernels.reduce(Reduce::Sum, &input.operand(), &[over], out));
+            let got = bench
+                .result::<T>(dims[1 - over], |out| bench.kernels.reduce(Reduce::Sum, &input.operand(), &[over], out));
             plan_as_on_a_gpu(false);
             let rows = case.rows(&memory);
             crate::sums::assert_sums(&got, &rows.iter().map(|row| crate::sums::terms(row)).collect::<Vec<_>>(), || {

@@ -27,7 +27,11 @@ fn check<T: Element>(bench: &Bench) {
                 let sin: Vec<T> = turns.iter().map(|x| T::from_f64(x.sin())).collect();
                 let mut want = vec![Terms::NONE; data.len()];
                 for place in 0..batch * heads * time {
-                    let (b, t) = if thd { (place / heads / time, place / heads % time) } else { (place / time / heads, place % time) };
+                    let (b, t) = if thd {
+                        (place / heads / time, place / heads % time)
+                    } else {
+                        (place / time / heads, place % time)
+                    };
                     for pair in 0..half {
                         let (i, j) = match kind {
                             Rope::Interleaved => (2 * pair, 2 * pair + 1),
@@ -35,7 +39,8 @@ fn check<T: Element>(bench: &Bench) {
                         };
                         let (i, j) = (place * dim + i, place * dim + j);
                         let angle = t * half + pair + if batched { b * time * half } else { 0 };
-                        let (x, y, c, s) = (data[i].to_f64(), data[j].to_f64(), cos[angle].to_f64(), sin[angle].to_f64());
+                        let (x, y, c, s) =
+                            (data[i].to_f64(), data[j].to_f64(), cos[angle].to_f64(), sin[angle].to_f64());
                         want[i].add(x * c);
                         want[i].add(-y * s);
                         want[j].add(x * s);
@@ -48,7 +53,9 @@ fn check<T: Element>(bench: &Bench) {
                     let got = bench.result_at::<T>(start, data.len(), |out| {
                         bench.kernels.rope(kind, &input.operand(), &cos.operand(), &sin.operand(), out)
                     });
-                    assert_sums(&got, &want, || format!("{kind:?} of {} {dims:?}, batched angles: {batched}", T::DTYPE));
+                    assert_sums(&got, &want, || {
+                        format!("{kind:?} of {} {dims:?}, batched angles: {batched}", T::DTYPE)
+                    });
                 }
             }
         }
@@ -65,7 +72,10 @@ fn refused(bench: &Bench) {
     assert!(error.unwrap_err().to_string().contains("cos"), "two times for three");
     let odd = bench.contiguous(&[1f32; 12], &[1, 2, 2, 3]);
     assert!(bench.kernels.rope(Rope::Halves, &odd.operand(), &right.operand(), &right.operand(), &mut out).is_err());
-    bench.kernels.rope(Rope::Halves, &input.operand(), &right.operand(), &right.operand(), &mut out).expect("the next call works");
+    bench
+        .kernels
+        .rope(Rope::Halves, &input.operand(), &right.operand(), &right.operand(), &mut out)
+        .expect("the next call works");
 }
 
 pub fn family(bench: &Bench) {

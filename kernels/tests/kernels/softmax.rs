@@ -27,7 +27,11 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
         for gpu in [false, true] {
             plan_as_on_a_gpu(gpu);
             let got = bench.result::<T>(data.len(), |out| {
-                if log { bench.kernels.log_softmax(&input.operand(), out) } else { bench.kernels.softmax(&input.operand(), out) }
+                if log {
+                    bench.kernels.log_softmax(&input.operand(), out)
+                } else {
+                    bench.kernels.softmax(&input.operand(), out)
+                }
             });
             plan_as_on_a_gpu(false);
             assert_close(&got, &want, || format!("softmax (log: {log}) of {rows} rows of {columns} {}", T::DTYPE));

@@ -7,8 +7,20 @@ use candle_rocm_kernels::{DType, Order, Output};
 use std::cmp::Ordering;
 
 /// Around the items of a thread, short rows that share a tile, one tile, and rows of several tiles.
-const SHAPES: [[usize; 2]; 12] =
-    [[3, 1], [70, 3], [2, 7], [5, 8], [300, 9], [5, 64], [3, 257], [2, 2047], [2, 2048], [3, 2049], [2, 4097], [1, 9000]];
+const SHAPES: [[usize; 2]; 12] = [
+    [3, 1],
+    [70, 3],
+    [2, 7],
+    [5, 8],
+    [300, 9],
+    [5, 64],
+    [3, 257],
+    [2, 2047],
+    [2, 2048],
+    [3, 2049],
+    [2, 4097],
+    [1, 9000],
+];
 
 fn compare<T: Element>(order: Order, a: T, b: T) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
@@ -36,14 +48,17 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
     for order in [Order::Ascending, Order::Descending] {
         let what = || format!("{order:?} sort of {rows} rows of {columns} {}", T::DTYPE);
         let want = indices(order, data, columns);
-        let values: Vec<T> = want.iter().enumerate().map(|(i, &at)| data[i / columns * columns + at as usize]).collect();
+        let values: Vec<T> =
+            want.iter().enumerate().map(|(i, &at)| data[i / columns * columns + at as usize]).collect();
         let got = bench.result::<u32>(data.len(), |out| bench.kernels.arg_sort(order, &input.operand(), out));
         assert_same(&got, &want, what);
         let got = bench.result::<T>(data.len(), |out| bench.kernels.sort(order, &input.operand(), out));
         assert_same(&got, &values, what);
         let mut both = Vec::new();
         let got = bench.result::<u32>(data.len(), |out| {
-            both = bench.result::<T>(data.len(), |values| bench.kernels.sort_with_indices(order, &input.operand(), values, out));
+            both = bench.result::<T>(data.len(), |values| {
+                bench.kernels.sort_with_indices(order, &input.operand(), values, out)
+            });
             Ok(())
         });
         assert_same(&got, &want, what);

@@ -28,10 +28,15 @@ pub fn terms<T: Element>(row: &[T]) -> Terms {
 /// Saturating dtypes (f8e4m3) are compared with the sum as that dtype has it.
 pub fn assert_sums<T: Element>(got: &[T], want: &[Terms], what: impl Fn() -> String) {
     assert_eq!(got.len(), want.len(), "{}", what());
-    let (_, relative, absolute) = *TOLERANCES.iter().find(|(dtype, ..)| *dtype == T::DTYPE).expect("every dtype has a row");
+    let (_, relative, absolute) =
+        *TOLERANCES.iter().find(|(dtype, ..)| *dtype == T::DTYPE).expect("every dtype has a row");
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         let error = (got.to_f64() - T::from_f64(want.sum).to_f64()).abs();
         let allowed = absolute + relative * want.magnitude;
-        assert!(error <= allowed || got.to_f64() == T::from_f64(want.sum).to_f64(), "{}: element {i} is {got:?}, but should be {want:?}", what());
+        assert!(
+            error <= allowed || got.to_f64() == T::from_f64(want.sum).to_f64(),
+            "{}: element {i} is {got:?}, but should be {want:?}",
+            what()
+        );
     }
 }
