@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn ranges_come_back_whole_and_late() {
-        let mut state = State { free: BTreeMap::from([(0, 100)]), cursor: 0, quarantine: VecDeque::new(), quarantined: 0 };
+        let mut state =
+            State { free: BTreeMap::from([(0, 100)]), cursor: 0, quarantine: VecDeque::new(), quarantined: 0 };
         assert_eq!((state.take(30), state.take(30)), (Some(0), Some(30)));
         state.give(0, 30);
         assert_eq!(state.take(30), Some(60), "fresh addresses come before used ones");

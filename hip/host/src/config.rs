@@ -47,7 +47,8 @@ impl Options {
         let set = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let mut options = Self::default();
         if let Some(value) = set("HIP_HOST_DEVICES") {
-            options.devices = value.parse().map_err(|_| bad("HIP_HOST_DEVICES", &value, "a number of devices, such as 2"))?;
+            options.devices =
+                value.parse().map_err(|_| bad("HIP_HOST_DEVICES", &value, "a number of devices, such as 2"))?;
         }
         if let Some(value) = set("HIP_HOST_WAVE") {
             let sizes: Result<Vec<u32>, _> = value.split(',').map(|size| size.trim().parse()).collect();
@@ -57,10 +58,12 @@ impl Options {
             options.checked = switch("HIP_HOST_CHECKED", &value)?;
         }
         if let Some(value) = set("HIP_HOST_THREADS") {
-            options.threads = value.parse().map_err(|_| bad("HIP_HOST_THREADS", &value, "a number of threads, such as 8"))?;
+            options.threads =
+                value.parse().map_err(|_| bad("HIP_HOST_THREADS", &value, "a number of threads, such as 8"))?;
         }
         if let Some(value) = set("HIP_HOST_MEMORY") {
-            options.memory = bytes(&value).ok_or_else(|| bad("HIP_HOST_MEMORY", &value, "a size, such as 512M or 8G"))?;
+            options.memory =
+                bytes(&value).ok_or_else(|| bad("HIP_HOST_MEMORY", &value, "a size, such as 512M or 8G"))?;
         }
         if let Some(value) = set("HIP_LAUNCH_BLOCKING") {
             options.launch_blocking = switch("HIP_LAUNCH_BLOCKING", &value)?;
@@ -80,16 +83,28 @@ impl Options {
     /// Refuses what no device could be made from.
     fn validate(&self) -> Result<(), String> {
         if !(1..=64).contains(&self.devices) {
-            return Err(format!("the embedded device offers 1 to 64 devices, not {}; set HIP_HOST_DEVICES accordingly", self.devices));
+            return Err(format!(
+                "the embedded device offers 1 to 64 devices, not {}; set HIP_HOST_DEVICES accordingly",
+                self.devices
+            ));
         }
         if self.wave_sizes.is_empty() || self.wave_sizes.iter().any(|size| ![32, 64].contains(size)) {
-            return Err(format!("wave sizes are 32 or 64, not {:?}; set HIP_HOST_WAVE to 32, 64 or 32,64", self.wave_sizes));
+            return Err(format!(
+                "wave sizes are 32 or 64, not {:?}; set HIP_HOST_WAVE to 32, 64 or 32,64",
+                self.wave_sizes
+            ));
         }
         if !(1..=1024).contains(&self.threads) {
-            return Err(format!("the embedded device runs on 1 to 1024 threads, not {}; set HIP_HOST_THREADS accordingly", self.threads));
+            return Err(format!(
+                "the embedded device runs on 1 to 1024 threads, not {}; set HIP_HOST_THREADS accordingly",
+                self.threads
+            ));
         }
         if self.memory < 1 << 20 {
-            return Err(format!("a device needs at least 1 MiB of memory, not {} bytes; set HIP_HOST_MEMORY accordingly", self.memory));
+            return Err(format!(
+                "a device needs at least 1 MiB of memory, not {} bytes; set HIP_HOST_MEMORY accordingly",
+                self.memory
+            ));
         }
         if let Some(out) = self.visible.iter().flatten().find(|ordinal| **ordinal >= self.devices) {
             return Err(format!("device {out} cannot be visible: there are {} devices", self.devices));
@@ -114,7 +129,9 @@ pub fn configure(options: Options) -> Result<(), String> {
     options.validate()?;
     let _settling = SETTLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match SETTLED.get() {
-        None => SETTLED.set(Ok(options)).map_err(|_| "the embedded device was configured at the same time elsewhere".to_owned()),
+        None => SETTLED
+            .set(Ok(options))
+            .map_err(|_| "the embedded device was configured at the same time elsewhere".to_owned()),
         Some(Ok(settled)) if *settled == options => Ok(()),
         Some(_) => Err("the embedded device is in use already; configure it before the first HIP call".to_owned()),
     }
@@ -161,7 +178,8 @@ fn bytes(value: &str) -> Option<u64> {
 
 /// Picks from `from` by a list of indices. AMD's runtime ends the list at the first entry it cannot use, and so does this.
 fn select(from: &[usize], list: &str) -> Vec<usize> {
-    let picked = list.split(',').map_while(|entry| entry.trim().parse::<usize>().ok().and_then(|index| from.get(index)));
+    let picked =
+        list.split(',').map_while(|entry| entry.trim().parse::<usize>().ok().and_then(|index| from.get(index)));
     let mut seen = Vec::new();
     for ordinal in picked {
         if seen.contains(ordinal) {
@@ -189,7 +207,8 @@ mod tests {
 
     #[test]
     fn the_environment_is_read() {
-        let options = read(&[("HIP_HOST_DEVICES", "3"), ("HIP_HOST_WAVE", "32,64"), ("HIP_HOST_MEMORY", "512M")]).unwrap();
+        let options =
+            read(&[("HIP_HOST_DEVICES", "3"), ("HIP_HOST_WAVE", "32,64"), ("HIP_HOST_MEMORY", "512M")]).unwrap();
         assert_eq!((options.devices, options.memory), (3, 512 << 20));
         assert_eq!(options.visible_waves(), [32, 64, 32]);
         assert_eq!(read(&[("HIP_HOST_MEMORY", "2GiB")]).unwrap().memory, 2 << 30);
@@ -197,7 +216,8 @@ mod tests {
 
     #[test]
     fn visible_devices_are_chosen_in_order_and_end_at_the_first_bad_entry() {
-        let visible = |set: &[(&str, &str)]| read(&[&[("HIP_HOST_DEVICES", "4")], set].concat()).unwrap().visible.unwrap();
+        let visible =
+            |set: &[(&str, &str)]| read(&[&[("HIP_HOST_DEVICES", "4")], set].concat()).unwrap().visible.unwrap();
         assert_eq!(visible(&[("HIP_VISIBLE_DEVICES", "2,0")]), [2, 0]);
         assert_eq!(visible(&[("HIP_VISIBLE_DEVICES", "1,9,0")]), [1]);
         assert_eq!(visible(&[("ROCR_VISIBLE_DEVICES", "3,1"), ("HIP_VISIBLE_DEVICES", "1")]), [1]);

@@ -60,7 +60,10 @@ pub(crate) fn all() -> Result<&'static [Device], hipError_t> {
 
 /// The device of this ordinal.
 pub(crate) fn get(ordinal: i32) -> Result<&'static Device, hipError_t> {
-    usize::try_from(ordinal).ok().and_then(|at| all().map(|all| all.get(at)).transpose()).unwrap_or(Err(hipError_t::hipErrorInvalidDevice))
+    usize::try_from(ordinal)
+        .ok()
+        .and_then(|at| all().map(|all| all.get(at)).transpose())
+        .unwrap_or(Err(hipError_t::hipErrorInvalidDevice))
 }
 
 /// The device this thread has chosen.
@@ -143,13 +146,21 @@ impl Device {
     /// Notes that this device may use the memory of `peer`; an error when it might already.
     pub fn enable_peer(&self, peer: usize) -> Result<(), hipError_t> {
         let added = self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
-        if added { Ok(()) } else { Err(hipError_t::hipErrorPeerAccessAlreadyEnabled) }
+        if added {
+            Ok(())
+        } else {
+            Err(hipError_t::hipErrorPeerAccessAlreadyEnabled)
+        }
     }
 
     /// Takes that back; an error when it was not so.
     pub fn disable_peer(&self, peer: usize) -> Result<(), hipError_t> {
         let removed = self.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer);
-        if removed { Ok(()) } else { Err(hipError_t::hipErrorPeerAccessNotEnabled) }
+        if removed {
+            Ok(())
+        } else {
+            Err(hipError_t::hipErrorPeerAccessNotEnabled)
+        }
     }
 
     /// What a person reads: the processor and the threads in use.
@@ -160,7 +171,11 @@ impl Device {
 
     /// The architecture that code objects must be made for.
     pub fn arch(&self) -> &'static str {
-        if is_checked() { "host:checked+" } else { "host" }
+        if is_checked() {
+            "host:checked+"
+        } else {
+            "host"
+        }
     }
 }
 

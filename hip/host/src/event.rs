@@ -20,7 +20,11 @@ pub(crate) struct Event {
 enum Place {
     Nowhere,
     /// In a stream; the time is 0 until the stream gets there.
-    Stream { stream: Arc<Stream>, ticket: u64, time: Arc<AtomicU64> },
+    Stream {
+        stream: Arc<Stream>,
+        ticket: u64,
+        time: Arc<AtomicU64>,
+    },
     /// In a graph being captured, where it only carries dependencies.
     Capture(Mark),
 }

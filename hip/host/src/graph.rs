@@ -183,7 +183,9 @@ pub(crate) fn end(stream: &Arc<Stream>) -> Result<hipGraph_t, hipError_t> {
     if !std::ptr::eq(session.origin.as_ptr(), Arc::as_ptr(stream)) {
         return Err(hipError_t::hipErrorStreamCaptureUnmatched);
     }
-    if session.mode != hipStreamCaptureMode::hipStreamCaptureModeRelaxed && session.thread != std::thread::current().id() {
+    if session.mode != hipStreamCaptureMode::hipStreamCaptureModeRelaxed
+        && session.thread != std::thread::current().id()
+    {
         return Err(hipError_t::hipErrorStreamCaptureWrongThread);
     }
     let (nodes, members, invalid) = {
@@ -199,7 +201,11 @@ pub(crate) fn end(stream: &Arc<Stream>) -> Result<hipGraph_t, hipError_t> {
     for member in members.iter().filter_map(Weak::upgrade) {
         let part = member.with_capturing(|capturing| capturing.take_if(|part| Arc::ptr_eq(&part.session, &session)));
         let frontier = part.map(|part| part.frontier).unwrap_or_default();
-        if Arc::ptr_eq(&member, stream) { joined = frontier } else { forked.extend(frontier) }
+        if Arc::ptr_eq(&member, stream) {
+            joined = frontier
+        } else {
+            forked.extend(frontier)
+        }
     }
     if invalid {
         return Err(hipError_t::hipErrorStreamCaptureInvalidated);
@@ -253,7 +259,8 @@ pub(crate) fn join(stream: &Arc<Stream>, mark: &Mark) -> Result<(), hipError_t> 
         }
         match capturing {
             Some(part) if Arc::ptr_eq(&part.session, &mark.session) => {
-                let new = mark.frontier.iter().filter(|node| !part.frontier.contains(node)).copied().collect::<Vec<_>>();
+                let new =
+                    mark.frontier.iter().filter(|node| !part.frontier.contains(node)).copied().collect::<Vec<_>>();
                 part.frontier.extend(new);
             }
             Some(part) => {
@@ -265,8 +272,11 @@ pub(crate) fn join(stream: &Arc<Stream>, mark: &Mark) -> Result<(), hipError_t> 
             None => {
                 state.members.push(Arc::downgrade(stream));
                 mark.session.has_blocking_stream.fetch_or(stream.is_blocking(), Ordering::AcqRel);
-                *capturing =
-                    Some(Capturing { session: mark.session.clone(), device: stream.device, frontier: mark.frontier.clone() });
+                *capturing = Some(Capturing {
+                    session: mark.session.clone(),
+                    device: stream.device,
+                    frontier: mark.frontier.clone(),
+                });
             }
         }
         Ok(())
@@ -296,7 +306,11 @@ fn spoil(error: hipError_t, forbids: impl Fn(&Session) -> bool) -> Result<(), hi
     }
     let forbidding: Vec<_> = active().iter().filter(|session| forbids(session)).cloned().collect();
     forbidding.iter().for_each(|session| session.invalidate());
-    if forbidding.is_empty() { Ok(()) } else { Err(error) }
+    if forbidding.is_empty() {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 /// Refuses to wait for or ask about a stream that is being captured, and spoils the capture.

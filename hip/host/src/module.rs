@@ -3,8 +3,8 @@
 
 use crate::handles::Handles;
 use crate::image::Image;
-use crate::{exec, memory};
 use crate::module_abi::Kernel;
+use crate::{exec, memory};
 use hip_abi::{hipError_t, hipFunction_t, hipModule_t};
 use std::ffi::{c_void, CStr};
 use std::sync::{Arc, Mutex, PoisonError};

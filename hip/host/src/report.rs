@@ -16,8 +16,6 @@ pub(crate) enum Cause {
     Violation { kind: u32, address: usize, bytes: u32 },
     /// The processor refused.
     Signal { number: i32, address: usize, stack_overflow: bool },
-    /// There was no stack for another thread of the block.
-    NoStack,
 }
 
 impl Cause {
@@ -31,9 +29,10 @@ impl Cause {
             Self::Trap { kind: trap_kind::ASSERT, .. } => hipError_t::hipErrorAssert,
             Self::Trap { .. } => hipError_t::hipErrorLaunchFailure,
             Self::Violation { .. } => hipError_t::hipErrorIllegalAddress,
-            Self::Signal { number: libc::SIGSEGV | libc::SIGBUS, stack_overflow: false, .. } => hipError_t::hipErrorIllegalAddress,
+            Self::Signal { number: libc::SIGSEGV | libc::SIGBUS, stack_overflow: false, .. } => {
+                hipError_t::hipErrorIllegalAddress
+            }
             Self::Signal { .. } => hipError_t::hipErrorLaunchFailure,
-            Self::NoStack => hipError_t::hipErrorLaunchOutOfResources,
         }
     }
 
@@ -50,16 +49,15 @@ impl Cause {
                 };
                 format!("{verb} {bytes} bytes at {address:#x}, {}", whereabouts(*address, *bytes as usize))
             }
-            Self::Signal { stack_overflow: true, .. } => "used more stack than a thread has; make its local arrays smaller".to_owned(),
+            Self::Signal { stack_overflow: true, .. } => {
+                "used more stack than a thread has; make its local arrays smaller".to_owned()
+            }
             Self::Signal { number: libc::SIGSEGV | libc::SIGBUS, address, .. } => {
                 format!("accessed {address:#x}, {}", whereabouts(*address, 1))
             }
             Self::Signal { number: libc::SIGFPE, .. } => "divided an integer by zero".to_owned(),
             Self::Signal { number: libc::SIGILL, .. } => "trapped".to_owned(),
             Self::Signal { number, .. } => format!("was stopped by signal {number}"),
-            Self::NoStack => {
-                "has more waiting threads than the system has stacks for; raise vm.max_map_count or lower HIP_HOST_THREADS".to_owned()
-            }
         }
     }
 }
@@ -117,7 +115,9 @@ fn whereabouts(address: usize, bytes: usize) -> String {
     let past = memory::before(address).map(|buffer| (address - (buffer.address + buffer.bytes), buffer));
     let short = memory::after(address).map(|buffer| (buffer.address - address, buffer));
     match (past.filter(|(far, _)| *far < NEAR), short.filter(|(far, _)| *far < NEAR)) {
-        (Some((past, buffer)), Some((short, _))) if past <= short => format!("{past} bytes past the end of {}", size(&buffer)),
+        (Some((past, buffer)), Some((short, _))) if past <= short => {
+            format!("{past} bytes past the end of {}", size(&buffer))
+        }
         (_, Some((short, buffer))) => format!("{short} bytes before the start of {}", size(&buffer)),
         (Some((past, buffer)), None) => format!("{past} bytes past the end of {}", size(&buffer)),
         (None, None) => "which is in no buffer".to_owned(),

@@ -51,12 +51,12 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
     if worker.is_null() {
         return pass_on(signal, info, context);
     }
-    // SAFETY: the kernel gave us its siginfo and its context. This OS thread's worker stands on a fiber, so nobody else uses it, and
+    // SAFETY: the kernel gave us its siginfo and its context. This OS thread runs a kernel, so nobody else uses its worker, and
     // noting a cause neither allocates nor locks. The frames left behind are the kernel's, which own nothing.
     unsafe {
         let address = (*info).si_addr() as usize;
         let stack_overflow = signal == libc::SIGSEGV && (*worker).is_stack_guard(address);
-        let home = (*worker).give_up(Cause::Signal { number: signal, address, stack_overflow });
+        let home = (*worker).give_up(None, Cause::Signal { number: signal, address, stack_overflow });
         redirect(context.cast(), home);
     }
 }
@@ -65,7 +65,6 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
 ///
 /// # Safety
 /// `context` is a signal's, `home` a suspended fiber.
-#[cfg(target_arch = "x86_64")]
 unsafe fn redirect(context: *mut libc::ucontext_t, home: *mut u8) {
     // SAFETY: the word at `home` is where it continues; it is taken off the stack.
     unsafe {
@@ -75,28 +74,17 @@ unsafe fn redirect(context: *mut libc::ucontext_t, home: *mut u8) {
     }
 }
 
-/// As above, for 64-bit ARM.
-///
-/// # Safety
-/// As above.
-#[cfg(target_arch = "aarch64")]
-unsafe fn redirect(context: *mut libc::ucontext_t, home: *mut u8) {
-    // SAFETY: the word at `home` is where it continues; there it stays until taken off.
-    unsafe {
-        (*context).uc_mcontext.pc = home.cast::<u64>().read();
-        (*context).uc_mcontext.sp = home as u64;
-    }
-}
-
 /// Lets the previous handler have it.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let previous = PREVIOUS.get().and_then(|all| WATCHED.iter().position(|watched| *watched == signal).map(|at| all[at]));
+    let previous =
+        PREVIOUS.get().and_then(|all| WATCHED.iter().position(|watched| *watched == signal).map(|at| all[at]));
     // SAFETY: what was installed before is called as it asked to be, or put back so that the fault, when it repeats, finds it.
     unsafe {
         match previous {
             Some(action) if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN => {
                 if action.sa_flags & libc::SA_SIGINFO != 0 {
-                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = std::mem::transmute(action.sa_sigaction);
+                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) =
+                        std::mem::transmute(action.sa_sigaction);
                     handler(signal, info, context);
                 } else {
                     let handler: extern "C" fn(i32) = std::mem::transmute(action.sa_sigaction);

@@ -155,7 +155,7 @@ impl Stream {
             self.work.notify_one();
         }
         drop(queue);
-        if ticket - self.completed.load(Ordering::Acquire) > MAX_PENDING && !is_dispatcher() {
+        if ticket.saturating_sub(self.completed.load(Ordering::Acquire)) > MAX_PENDING && !is_dispatcher() {
             self.wait_for(ticket - MAX_PENDING / 2);
         }
         Ok(Some(ticket))
@@ -210,7 +210,8 @@ impl Stream {
                     return;
                 }
                 queue.dispatcher = Dispatcher::Sleeping;
-                let (woken, timeout) = self.work.wait_timeout(queue, IDLE_LIMIT).unwrap_or_else(PoisonError::into_inner);
+                let (woken, timeout) =
+                    self.work.wait_timeout(queue, IDLE_LIMIT).unwrap_or_else(PoisonError::into_inner);
                 queue = woken;
                 if timeout.timed_out() && queue.pending.is_empty() && !queue.closed {
                     queue.dispatcher = Dispatcher::Absent;

@@ -70,7 +70,14 @@ hip_functions! {
 
 impl Copy {
     fn row(dst: *mut c_void, src: *const c_void, bytes: usize) -> Self {
-        Self { dst: Address(dst), dst_pitch: bytes, src: Address(src.cast_mut()), src_pitch: bytes, row_bytes: bytes, rows: 1 }
+        Self {
+            dst: Address(dst),
+            dst_pitch: bytes,
+            src: Address(src.cast_mut()),
+            src_pitch: bytes,
+            row_bytes: bytes,
+            rows: 1,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Initialisation, devices and their properties.
 
-use super::{hip_functions, put, put_text, present};
+use super::{hip_functions, present, put, put_text};
 use crate::device::{self, Device, MAX_BLOCK_THREADS, MAX_GRID, MAX_SHARED_BYTES};
 use crate::{config, graph, memory};
 use hip_abi::{hipDeviceAttribute_t, hipDeviceProp_tR0000, hipDeviceProp_tR0600, hipDevice_t, hipError_t};

@@ -3,7 +3,9 @@
 use super::{hip_functions, present, put};
 use crate::command::Command;
 use crate::{graph, stream};
-use hip_abi::{hipError_t, hipGraphExec_t, hipGraphNode_t, hipGraph_t, hipStreamCaptureMode, hipStreamCaptureStatus, hipStream_t};
+use hip_abi::{
+    hipError_t, hipGraphExec_t, hipGraphNode_t, hipGraph_t, hipStreamCaptureMode, hipStreamCaptureStatus, hipStream_t,
+};
 use std::ffi::{c_char, c_uint};
 
 hip_functions! {

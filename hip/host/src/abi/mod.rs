@@ -73,7 +73,11 @@ unsafe fn put<T>(pointer: *mut T, value: T) -> Outcome {
 
 /// Refuses a null pointer.
 fn present<T>(pointer: *const T) -> Outcome {
-    if pointer.is_null() { Err(hipError_t::hipErrorInvalidValue) } else { Ok(()) }
+    if pointer.is_null() {
+        Err(hipError_t::hipErrorInvalidValue)
+    } else {
+        Ok(())
+    }
 }
 
 /// Copies text into a C buffer, cut to fit and ended with a zero.

@@ -104,7 +104,10 @@ hip_functions! {
 
 /// Refuses a geometry beyond the device's limits, with the codes of AMD's runtime.
 fn check_geometry(grid: Dim, block: Dim, shared_bytes: u32) -> Outcome {
-    let threads = [block.x, block.y, block.z].map(u64::from).iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
+    let threads = [block.x, block.y, block.z]
+        .map(u64::from)
+        .iter()
+        .try_fold(1u64, |product, extent| product.checked_mul(*extent));
     let too_many_threads = threads.is_none_or(|threads| threads == 0 || threads > u64::from(MAX_BLOCK_THREADS));
     let bad_grid = [grid.x, grid.y, grid.z].iter().zip(MAX_GRID).any(|(extent, limit)| *extent == 0 || *extent > limit);
     if too_many_threads || bad_grid {
@@ -133,7 +136,8 @@ unsafe fn pack(kernel: &Kernel, params: *mut *mut c_void, extra: *mut *mut c_voi
                 unsafe {
                     let argument = *params.add(index);
                     present(argument)?;
-                    let (offset, size) = (*kernel.arg_offsets.add(index) as usize, *kernel.arg_sizes.add(index) as usize);
+                    let (offset, size) =
+                        (*kernel.arg_offsets.add(index) as usize, *kernel.arg_sizes.add(index) as usize);
                     std::ptr::copy_nonoverlapping(argument.cast::<u8>(), start.add(offset), size);
                 }
             }

@@ -1,20 +1,21 @@
 //! Where threads of a block meet: barriers, wave operations, and who runs next.
 //!
-//! A block starts as a plain loop over its threads. The first thread that has to wait is suspended where it stands, and the threads not
-//! yet started go on a fresh stack, and so on. All waits are resolved when nobody can run: a wave whose live lanes all wait completes
-//! the wave operation that comes first in the text; a block whose live threads all wait at the barrier passes it. Some thread can
-//! therefore always go on, and a legal kernel never hangs.
+//! A block starts as a plain loop over its threads. The first thread that has to wait is set aside where it stands, and the loop goes on
+//! with the threads not yet started; and so on. Waits are resolved when nobody can run: a wave whose live lanes all wait completes the
+//! wave operation that comes first in the text; a block whose live threads all wait at the barrier passes it. Some thread can therefore
+//! always go on, and a legal kernel never hangs.
 
-use super::block::{active, leave_for, Chunk, Worker};
-use super::fiber::{switch, Suspended};
+use super::block::{active, Chunk, Worker};
+use super::fiber::{self, Call, Suspended};
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
-use crate::report::Cause;
 use std::ffi::c_int;
 
 const MAX_THREADS: usize = MAX_BLOCK_THREADS as usize;
 /// Waves of a block at the smaller wave size.
 const MAX_WAVES: usize = MAX_THREADS / 32;
+/// Copies of stacks start this far apart, until some thread needs more.
+const FIRST_SLOT_WORDS: usize = 64;
 
 /// The threads of the block being run.
 pub(crate) struct Meeting {
@@ -24,20 +25,31 @@ pub(crate) struct Meeting {
     next: u32,
     /// Threads started or not, but not finished.
     live: u32,
-    /// Where each suspended thread continues.
-    suspended: Box<[Suspended; MAX_THREADS]>,
-    /// Threads that can go on, in order: a ring.
-    ready: Box<[u16; MAX_THREADS]>,
-    ready_head: u32,
-    ready_count: u32,
+    /// The thread that runs. Of threads that run as a loop, the first.
+    current: u32,
+    /// The end of the loop that `current` began, and whether none of its threads has waited yet.
+    last: u32,
+    looping: bool,
+    /// Whether any thread of the block has waited: until then the masks below are not set.
+    waiting: bool,
+    /// The thread whose frames lie on the stage while it is suspended.
+    occupant: Option<u32>,
     /// Threads at the barrier, and how many of them said yes.
     arrived: u32,
     agreed: u32,
     /// What the last barrier came to: threads that passed it, and how many of them said yes.
     passed: (u32, u32),
+    /// Threads that can go on, in order: a ring.
+    ready_head: u32,
+    ready_count: u32,
+    ready: [u16; MAX_THREADS],
     /// The wave operation each waiting thread is at.
-    sites: Box<[u32; MAX_THREADS]>,
-    waves: Box<[Wave; MAX_WAVES]>,
+    sites: [u32; MAX_THREADS],
+    suspended: [Suspended; MAX_THREADS],
+    waves: [Wave; MAX_WAVES],
+    /// Copies of stacks, `slot_words` apart.
+    copies: Vec<u64>,
+    slot_words: usize,
 }
 
 /// The lanes of one wave, as masks.
@@ -58,91 +70,126 @@ struct Wave {
 impl Meeting {
     pub fn new() -> Self {
         let result = WaveResult { active: 0, value: [0; 64] };
-        let wave = Wave { live: 0, operating: 0, at_barrier: 0, brought: [0; 64], result };
         Self {
             threads: 0,
             lane_bits: 5,
             next: 0,
             live: 0,
-            suspended: Box::new([std::ptr::null_mut(); MAX_THREADS]),
-            ready: Box::new([0; MAX_THREADS]),
-            ready_head: 0,
-            ready_count: 0,
+            current: 0,
+            last: 0,
+            looping: false,
+            waiting: false,
+            occupant: None,
             arrived: 0,
             agreed: 0,
             passed: (0, 0),
-            sites: Box::new([0; MAX_THREADS]),
-            waves: Box::new([wave; MAX_WAVES]),
+            ready_head: 0,
+            ready_count: 0,
+            ready: [0; MAX_THREADS],
+            sites: [0; MAX_THREADS],
+            suspended: [std::ptr::null_mut(); MAX_THREADS],
+            waves: [Wave { live: 0, operating: 0, at_barrier: 0, brought: [0; 64], result }; MAX_WAVES],
+            copies: Vec::new(),
+            slot_words: FIRST_SLOT_WORDS,
         }
     }
 
-    /// Nobody has started. The masks of the waves are set when the first thread has to wait: most blocks never need them.
-    fn begin(&mut self, threads: u32) {
-        (self.threads, self.next, self.live) = (threads, 0, threads);
+    /// The thread that runs, or is to blame.
+    pub fn current(&self) -> u32 {
+        self.current
     }
 
-    /// The first thread of the block waits.
+    pub fn blame(&mut self, thread: u32) {
+        self.current = thread;
+    }
+
+    /// Makes the threads not yet started the ones that run.
+    fn loop_from_next(&mut self, chunk: &Chunk) -> (u32, u32) {
+        self.current = self.next;
+        self.last = if chunk.checked { self.next + 1 } else { self.threads };
+        self.looping = true;
+        (self.current, self.last)
+    }
+
+    /// Sets the masks: a thread waits, or threads end one by one.
+    #[cold]
     fn begin_waiting(&mut self, wave_size: u32) {
+        self.waiting = true;
         self.lane_bits = wave_size.trailing_zeros();
         (self.ready_head, self.ready_count, self.arrived, self.agreed) = (0, 0, 0, 0);
-        for (first, wave) in (0..self.threads).step_by(wave_size as usize).zip(self.waves.iter_mut()) {
+        for (first, wave) in (0..self.threads).step_by(wave_size as usize).zip(&mut self.waves) {
             let lanes = (self.threads - first).min(wave_size);
             (wave.live, wave.operating, wave.at_barrier) = (u64::MAX >> (64 - lanes), 0, 0);
         }
     }
 
-    fn wave_and_lane(&self, thread: u32) -> (usize, u64) {
-        ((thread >> self.lane_bits) as usize, 1 << (thread & ((1 << self.lane_bits) - 1)))
+    #[inline(always)]
+    fn wave_and_lane(&self, thread: u32) -> (usize, u32) {
+        ((thread >> self.lane_bits) as usize % MAX_WAVES, thread & ((1 << self.lane_bits) - 1))
     }
 
+    #[inline(always)]
     fn make_ready(&mut self, thread: u32) {
         self.ready[(self.ready_head + self.ready_count) as usize % MAX_THREADS] = thread as u16;
         self.ready_count += 1;
     }
 
+    #[inline(always)]
     fn take_ready(&mut self) -> Option<u32> {
         if self.ready_count == 0 {
             return None;
         }
-        let thread = self.ready[self.ready_head as usize];
+        let thread = self.ready[self.ready_head as usize % MAX_THREADS];
         self.ready_head = (self.ready_head + 1) % MAX_THREADS as u32;
         self.ready_count -= 1;
         Some(u32::from(thread))
     }
 
-    /// A thread is about to wait: those before it that were not known to have run have run to their end.
-    fn note_started(&mut self, thread: u32, wave_size: u32) {
-        if thread >= self.next {
-            if self.live == self.threads && self.next == 0 {
+    /// A thread is about to wait. If it is the first of its loop to do so, those before it in the loop have run to their end.
+    #[inline(always)]
+    fn note_waiting(&mut self, thread: u32, wave_size: u32) {
+        if self.looping {
+            if !self.waiting {
                 self.begin_waiting(wave_size);
             }
-            self.finish(self.next..thread);
+            self.looping = false;
             self.next = thread + 1;
+            self.finish(self.current, thread);
         }
+        self.occupant = Some(thread);
     }
 
-    fn finish(&mut self, threads: std::ops::Range<u32>) {
-        self.live -= threads.end - threads.start;
-        for thread in threads {
+    /// Threads have run to their end.
+    #[inline(always)]
+    fn finish(&mut self, first: u32, end: u32) {
+        self.live -= end - first;
+        for thread in first..end {
             let (wave, lane) = self.wave_and_lane(thread);
-            self.waves[wave].live &= !lane;
+            self.waves[wave].live &= !(1 << lane);
             self.try_complete(wave);
         }
     }
 
     /// Completes a wave operation once no live lane of the wave can run.
+    #[inline(always)]
     fn try_complete(&mut self, index: usize) {
-        let wave = &mut self.waves[index];
-        if wave.operating == 0 || wave.live & !(wave.operating | wave.at_barrier) != 0 {
-            return;
+        let wave = &self.waves[index];
+        if wave.operating != 0 && wave.live & !(wave.operating | wave.at_barrier) == 0 {
+            self.complete(index);
         }
-        let first_thread = (index << self.lane_bits) as u32;
+    }
+
+    fn complete(&mut self, index: usize) {
+        let wave = &mut self.waves[index];
+        let first_thread = (index as u32) << self.lane_bits;
         let sites = &self.sites[first_thread as usize..];
         // Loop bodies come before what follows them in the text, so the first site is the one the others still have to wait for.
-        let Some(first_site) = lanes(wave.operating).map(|lane| sites[lane as usize]).min() else { return };
-        let group = lanes(wave.operating).filter(|lane| sites[*lane as usize] == first_site).fold(0u64, |mask, lane| mask | 1 << lane);
+        let first_site = lanes(wave.operating).map(|lane| sites[lane as usize]).min();
+        let at_first = |lane: &u32| Some(sites[*lane as usize]) == first_site;
+        let group = lanes(wave.operating).filter(at_first).fold(0u64, |mask, lane| mask | 1 << lane);
         wave.result.active = group;
-        wave.result.value = wave.brought;
+        let size = 1 << self.lane_bits;
+        wave.result.value[..size].copy_from_slice(&wave.brought[..size]);
         wave.operating &= !group;
         for lane in lanes(group) {
             self.make_ready(first_thread + lane);
@@ -155,13 +202,34 @@ impl Meeting {
         (self.arrived, self.agreed) = (0, 0);
         for index in 0..(self.threads as usize).div_ceil(1 << self.lane_bits) {
             for lane in lanes(std::mem::take(&mut self.waves[index].at_barrier)) {
-                self.make_ready(((index << self.lane_bits) as u32) + lane);
+                self.make_ready(((index as u32) << self.lane_bits) + lane);
             }
+        }
+    }
+
+    /// The copy of a thread's frames, with room for so many words.
+    #[inline(always)]
+    fn slot(&mut self, thread: u32, words: usize) -> *mut u64 {
+        if words > self.slot_words || self.copies.is_empty() {
+            self.widen_slots(words);
+        }
+        self.copies.as_mut_ptr().wrapping_add(thread as usize * self.slot_words)
+    }
+
+    #[cold]
+    fn widen_slots(&mut self, words: usize) {
+        let old = std::mem::take(&mut self.copies);
+        let old_words = self.slot_words;
+        self.slot_words = old_words.max(words.next_power_of_two());
+        self.copies = vec![0; MAX_THREADS * self.slot_words];
+        for (old, new) in old.chunks(old_words).zip(self.copies.chunks_mut(self.slot_words)) {
+            new[..old_words].copy_from_slice(old);
         }
     }
 }
 
 /// The positions of the bits of a mask, lowest first.
+#[inline(always)]
 fn lanes(mut mask: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lane = (mask != 0).then(|| mask.trailing_zeros())?;
@@ -170,111 +238,127 @@ fn lanes(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Runs one block on the base fiber.
+/// Runs one block.
 ///
 /// # Safety
-/// On the base fiber of `worker`, whose `block` is set.
+/// On the stage of `worker`, whose `block` is set.
 pub(super) unsafe fn run_block(worker: *mut Worker, chunk: &Chunk) {
-    // SAFETY: `worker` is this OS thread's own. References to its parts end before anything that may switch.
-    unsafe {
-        (*worker).meeting.begin(chunk.threads);
-        run_unstarted(worker, chunk);
-        if (*worker).meeting.live > 0 {
-            let next = next_to_run(worker).place(worker);
-            switch(&raw mut (*worker).base, next);
-        }
-    }
-}
-
-/// Runs threads not yet started until there are none.
-///
-/// # Safety
-/// On a fiber of `worker`.
-unsafe fn run_unstarted(worker: *mut Worker, chunk: &Chunk) {
-    // SAFETY: the arguments were packed by this kernel's own table and its module is loaded. `run` may switch, so nothing of the
-    // worker is borrowed across it.
-    unsafe {
-        while (*worker).meeting.next < chunk.threads {
-            let first = (*worker).meeting.next;
-            let last = if chunk.checked { first + 1 } else { chunk.threads };
-            (*worker).current = first;
-            (chunk.run)(chunk.arguments, &raw const (*worker).block, first, last);
-            let meeting = &mut (*worker).meeting;
-            if meeting.next > first {
-                // The thread that ran last on this stack had to wait at some point and is done now.
-                let finished = (*worker).current;
-                meeting.finish(finished..finished + 1);
-            } else if first == 0 && last == chunk.threads {
-                // Nobody waited: the block is done and no mask was ever set.
-                (meeting.next, meeting.live) = (last, 0);
-            } else {
-                if first == 0 {
-                    meeting.begin_waiting((*worker).block.warp_size);
-                }
-                meeting.finish(first..last);
-                meeting.next = last;
-            }
-        }
-    }
-}
-
-/// What a fresh fiber does: threads not yet started, then whatever can run.
-unsafe extern "C" fn run_fiber() -> ! {
-    let worker = active();
-    // SAFETY: started by `next_to_run` on this OS thread. The stack goes back to the worker while we stand on it, but nobody can
-    // take it before `leave_for` has left it.
-    unsafe {
-        let stack = (*worker).starting;
-        run_unstarted(worker, Worker::chunk(worker));
-        let next = next_to_run(worker).place(worker);
-        (*worker).stacks.put(stack);
-        leave_for(next)
-    }
-}
-
-/// Who runs next.
-enum Next {
-    /// A thread that waited.
-    Thread(u32),
-    /// A fresh fiber, the base, or the way out.
-    Place(Suspended),
-}
-
-impl Next {
-    /// Where that is.
-    ///
-    /// # Safety
-    /// On a fiber of `worker`, which is not the thread named.
-    unsafe fn place(self, worker: *mut Worker) -> Suspended {
-        match self {
-            // SAFETY: this OS thread's own worker.
-            Self::Thread(thread) => unsafe { (*worker).meeting.suspended[thread as usize] },
-            Self::Place(place) => place,
-        }
-    }
-}
-
-/// Who runs next, when the caller cannot.
-///
-/// # Safety
-/// On a fiber of `worker`; the result is continued at once.
-unsafe fn next_to_run(worker: *mut Worker) -> Next {
-    // SAFETY: this OS thread's own worker; nothing here switches.
+    // SAFETY: `worker` is this OS thread's own. No reference to its parts is held while the kernel runs.
     unsafe {
         let meeting = &mut (*worker).meeting;
-        loop {
+        (meeting.threads, meeting.next, meeting.live, meeting.waiting) = (chunk.threads, 0, chunk.threads, false);
+        let threads = meeting.loop_from_next(chunk);
+        fiber::call(&raw mut (*worker).stage, call(worker, chunk, threads), finished);
+    }
+}
+
+fn call(worker: *mut Worker, chunk: &Chunk, (first, last): (u32, u32)) -> Call {
+    // SAFETY: only an address.
+    let block = unsafe { &raw const (*worker).block };
+    Call { run: chunk.run, arguments: chunk.arguments, block, first, last }
+}
+
+/// A kernel returned: its thread is done, or the whole loop if nobody in it waited. Null when that was the last of the block.
+unsafe extern "C" fn finished() -> Suspended {
+    let worker = active();
+    // SAFETY: on the stage of this OS thread's worker.
+    unsafe {
+        let wave_size = (*worker).block.warp_size;
+        let meeting = &mut (*worker).meeting;
+        if meeting.looping {
+            if !meeting.waiting && meeting.last == meeting.threads {
+                // Nobody waited, as in most kernels.
+                return std::ptr::null_mut();
+            }
+            if !meeting.waiting {
+                meeting.begin_waiting(wave_size);
+            }
+            meeting.looping = false;
+            meeting.next = meeting.last;
+            meeting.finish(meeting.current, meeting.last);
+        } else {
+            meeting.finish(meeting.current, meeting.current + 1);
+        }
+        meeting.occupant = None;
+        if meeting.live == 0 {
+            std::ptr::null_mut()
+        } else {
+            (*worker).stage.home
+        }
+    }
+}
+
+/// Lets someone run until the next wait.
+///
+/// # Safety
+/// At home, on the OS thread's own stack, while a block is under way on the stage.
+pub(super) unsafe fn run_next(worker: *mut Worker, chunk: &Chunk) {
+    // SAFETY: this OS thread's own worker; references to its parts end before control goes to the stage. Frames are copied from and to
+    // the addresses they were suspended at, while nothing runs on the stage.
+    unsafe {
+        let meeting = &mut (*worker).meeting;
+        let thread = loop {
             if let Some(thread) = meeting.take_ready() {
-                return Next::Thread(thread);
+                break Some(thread);
             }
             if meeting.next < meeting.threads {
-                let Some(stack) = (*worker).stacks.take() else { return Next::Place((*worker).give_up(Cause::NoStack)) };
-                (*worker).starting = stack;
-                return Next::Place((*worker).stacks.prepare(stack, run_fiber));
-            }
-            if meeting.live == 0 {
-                return Next::Place((*worker).base);
+                break None;
             }
             meeting.pass_barrier();
+        };
+        if meeting.occupant.is_some() && meeting.occupant != thread {
+            set_aside(worker);
+        }
+        let meeting = &mut (*worker).meeting;
+        let Some(thread) = thread else {
+            let threads = meeting.loop_from_next(chunk);
+            fiber::start(&raw mut (*worker).stage, call(worker, chunk, threads));
+            return;
+        };
+        let at = meeting.suspended[thread as usize % MAX_THREADS];
+        if meeting.occupant != Some(thread) {
+            let words = (*worker).stage.occupied(at) / 8;
+            copy(at.cast(), meeting.slot(thread, words), words);
+        }
+        meeting.current = thread;
+        fiber::switch(&raw mut (*worker).stage.home, at);
+    }
+}
+
+/// Copies the frames of the thread on the stage to its slot.
+///
+/// # Safety
+/// At home; the occupant is suspended.
+#[inline(always)]
+unsafe fn set_aside(worker: *mut Worker) {
+    // SAFETY: the frames lie between the thread's stack pointer and the stage's top; both are multiples of 8.
+    unsafe {
+        let meeting = &mut (*worker).meeting;
+        let Some(thread) = meeting.occupant.take() else { return };
+        let at = meeting.suspended[thread as usize % MAX_THREADS];
+        let words = (*worker).stage.occupied(at) / 8;
+        copy(meeting.slot(thread, words), at.cast(), words);
+    }
+}
+
+/// A short copy, word by word: the frames were mostly pushed word by word just now, and a wider load would have to wait until
+/// those stores have reached the cache.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(to: *mut u64, from: *const u64, words: usize) {
+    let mut at = 0;
+    // SAFETY: the caller's promise. Volatile, so that the compiler does not widen it.
+    unsafe {
+        while at + 4 <= words {
+            let four = [0, 1, 2, 3].map(|next| from.add(at + next).read_volatile());
+            (0..4).for_each(|next| to.add(at + next).write_volatile(four[next]));
+            at += 4;
+        }
+        while at < words {
+            to.add(at).write_volatile(from.add(at).read_volatile());
+            at += 1;
         }
     }
 }
@@ -282,31 +366,23 @@ unsafe fn next_to_run(worker: *mut Worker) -> Next {
 /// Waits until someone continues this thread.
 ///
 /// # Safety
-/// On a fiber of `worker`, as `thread`, which has been entered where it waits.
+/// On the stage of `worker`, as `thread`, which has been entered where it waits.
 #[inline(always)]
 unsafe fn wait(worker: *mut Worker, thread: u32) {
     // SAFETY: the caller's promise; no reference is held across the switch.
-    unsafe {
-        let next = next_to_run(worker);
-        // The last to arrive may be the first to go on, and is not suspended at all then.
-        if !matches!(next, Next::Thread(same) if same == thread) {
-            let next = next.place(worker);
-            switch(&raw mut (*worker).meeting.suspended[thread as usize], next);
-        }
-        (*worker).current = thread;
-    }
+    unsafe { fiber::switch(&raw mut (*worker).meeting.suspended[thread as usize % MAX_THREADS], (*worker).stage.home) };
 }
 
 /// The block's barrier, called by kernels.
 pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32) -> c_int {
     let worker = active();
-    // SAFETY: kernels call this on a fiber of this OS thread's worker.
+    // SAFETY: kernels call this on the stage of this OS thread's worker.
     unsafe {
         let wave_size = (*worker).block.warp_size;
         let meeting = &mut (*worker).meeting;
-        meeting.note_started(thread, wave_size);
+        meeting.note_waiting(thread, wave_size);
         let (wave, lane) = meeting.wave_and_lane(thread);
-        meeting.waves[wave].at_barrier |= lane;
+        meeting.waves[wave].at_barrier |= 1 << lane;
         meeting.arrived += 1;
         meeting.agreed += u32::from(predicate != 0);
         meeting.try_complete(wave);
@@ -324,16 +400,15 @@ pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32
 /// A wave operation, called by kernels.
 pub(super) unsafe extern "C" fn wave(thread: u32, site: u32, value: u64) -> *const WaveResult {
     let worker = active();
-    // SAFETY: kernels call this on a fiber of this OS thread's worker.
+    // SAFETY: kernels call this on the stage of this OS thread's worker.
     unsafe {
         let wave_size = (*worker).block.warp_size;
         let meeting = &mut (*worker).meeting;
-        meeting.note_started(thread, wave_size);
+        meeting.note_waiting(thread, wave_size);
         let (wave, lane) = meeting.wave_and_lane(thread);
-        let index = lane.trailing_zeros() as usize;
-        meeting.sites[thread as usize] = site;
-        meeting.waves[wave].brought[index] = value;
-        meeting.waves[wave].operating |= lane;
+        meeting.sites[thread as usize % MAX_THREADS] = site;
+        meeting.waves[wave].brought[lane as usize] = value;
+        meeting.waves[wave].operating |= 1 << lane;
         meeting.try_complete(wave);
         wait(worker, thread);
         &raw const (*worker).meeting.waves[wave].result

@@ -82,7 +82,8 @@ pub(crate) fn run_grid(grid: &Grid<'_>) -> Result<(), hipError_t> {
         let threads = config::options().map_or(1, |options| options.threads) as u64;
         let by_time = (CHUNK_TIME.as_nanos() / block_time.as_nanos()).max(1) as u64;
         grid.chunk.store(by_time.min(left.div_ceil(threads * 4)).max(1), Ordering::Relaxed);
-        let worth = block_time.checked_mul(u32::try_from(left).unwrap_or(u32::MAX)).is_none_or(|time| time > WORTH_SHARING);
+        let worth =
+            block_time.checked_mul(u32::try_from(left).unwrap_or(u32::MAX)).is_none_or(|time| time > WORTH_SHARING);
         if threads > 1 && worth {
             let shared = pool(threads as usize - 1).share(grid);
             grid.run_chunks(worker);
@@ -155,7 +156,11 @@ impl Pool {
             let grid = found.grid;
             drop(open);
             // SAFETY: this helper is counted, so `Shared` waits for it.
-            Worker::with(|worker| unsafe { (*grid).run_chunks(worker) });
+            let helped = Worker::with(|worker| unsafe { Ok((*grid).run_chunks(worker)) });
+            if helped.is_err() {
+                // No room for a stack: the others do the work.
+                return;
+            }
             open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(joined) = open.iter_mut().find(|open| std::ptr::eq(open.grid, grid)) {
                 joined.helpers -= 1;

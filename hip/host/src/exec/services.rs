@@ -1,7 +1,8 @@
 //! The services that kernels call, as the table a module gets when it is loaded. Meeting other threads is in `meet`; here are the
 //! ways to give up, and the clock.
 
-use super::block::{active, leave_for};
+use super::block::active;
+use super::fiber::leave_for;
 use super::meet::{barrier, wave};
 use crate::module_abi::{Runtime, ABI};
 use crate::report::Cause;
@@ -12,9 +13,10 @@ use std::sync::OnceLock;
 /// The table, the same for all modules.
 pub(crate) fn services() -> &'static Runtime {
     static SERVICES: OnceLock<Services> = OnceLock::new();
-    let (shadow, arena_base, arena_bytes) =
-        checked::arena().map_or((std::ptr::null_mut(), 0, 0), |arena| (arena.shadow(), arena.base() as u64, arena.bytes() as u64));
-    let make = || Services(Runtime { abi: ABI, barrier, wave, trap, violation, clock_ns, shadow, arena_base, arena_bytes });
+    let (shadow, arena_base, arena_bytes) = checked::arena()
+        .map_or((std::ptr::null_mut(), 0, 0), |arena| (arena.shadow(), arena.base() as u64, arena.bytes() as u64));
+    let make =
+        || Services(Runtime { abi: ABI, barrier, wave, trap, violation, clock_ns, shadow, arena_base, arena_bytes });
     &SERVICES.get_or_init(make).0
 }
 
@@ -27,7 +29,11 @@ unsafe impl Sync for Services {}
 
 unsafe extern "C" fn trap(thread: u32, kind: u32, message: *const c_char) {
     // SAFETY: null or a C string of the module; it is copied before its frame is left behind.
-    let message = if message.is_null() { String::new() } else { unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned() };
+    let message = if message.is_null() {
+        String::new()
+    } else {
+        unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+    };
     // SAFETY: called by a kernel.
     unsafe { give_up(thread, Cause::Trap { kind, message }) }
 }
@@ -44,13 +50,12 @@ unsafe extern "C" fn clock_ns() -> u64 {
 /// Leaves the block behind, with all its threads.
 ///
 /// # Safety
-/// On a fiber of this OS thread's worker.
+/// On the stage of this OS thread's worker.
 unsafe fn give_up(thread: u32, cause: Cause) -> ! {
     let worker = active();
     // SAFETY: the caller's promise. The frames left behind are the kernel's, which own nothing.
     unsafe {
-        (*worker).blame(thread);
-        let home = (*worker).give_up(cause);
+        let home = (*worker).give_up(Some(thread), cause);
         leave_for(home)
     }
 }
