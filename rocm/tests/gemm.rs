@@ -108,16 +108,23 @@ fn check<T: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::R
         let (index, inside) = (position / c_stride, position % c_stride);
         let (row, column) = (inside / leading, inside % leading);
         if index >= batch || row >= m || column >= n {
-            assert!(*value == before[position], "element {position} lies outside the result and was written: {product:?}");
+            assert!(
+                *value == before[position],
+                "element {position} lies outside the result and was written: {product:?}"
+            );
             continue;
         }
         let terms = (0..k).map(|i| a.at(index, row, i) * b.at(index, i, column));
-        let (sum, magnitude) = terms.fold((0.0, 0.0), |(sum, magnitude), term| (sum + term, magnitude + f64::abs(term)));
+        let (sum, magnitude) =
+            terms.fold((0.0, 0.0), |(sum, magnitude), term| (sum + term, magnitude + f64::abs(term)));
         // One rounding of the result, and k + 1 of the accumulation, which is in f32 for the half types.
         let accumulation = T::EPSILON.min(f32::EPSILON.into()) * (k + 1) as f64;
         let bound = T::EPSILON * sum.abs() + accumulation * magnitude + f64::MIN_POSITIVE;
         let got = value.to_f64();
-        assert!((got - sum).abs() <= bound, "{got} is not {sum} within {bound} at {index}, {row}, {column}: {product:?}");
+        assert!(
+            (got - sum).abs() <= bound,
+            "{got} is not {sum} within {bound} at {index}, {row}, {column}: {product:?}"
+        );
     }
     Ok(())
 }

@@ -181,8 +181,8 @@ unsafe extern "C" fn gemm_strided_batched_ex(
         beta: scalar(beta),
     };
     let (size, run): (usize, fn(&Product)) = match a_type {
-        rocblas_datatype::rocblas_datatype_f16_r => (2, run::<f16>),
-        rocblas_datatype::rocblas_datatype_bf16_r => (2, run_bf16),
+        rocblas_datatype::rocblas_datatype_f16_r => (2, run_widened::<f16>),
+        rocblas_datatype::rocblas_datatype_bf16_r => (2, run_widened::<bf16>),
         rocblas_datatype::rocblas_datatype_f32_r => (4, run::<f32>),
         rocblas_datatype::rocblas_datatype_f64_r => (8, run::<f64>),
         _ => return rocblas_status::rocblas_status_not_implemented,
@@ -207,12 +207,6 @@ fn parallelism(product: &Product) -> Parallelism {
 
 trait Scalar: Copy + 'static {
     fn from_f64(value: f64) -> Self;
-}
-
-impl Scalar for f16 {
-    fn from_f64(value: f64) -> Self {
-        f16::from_f64(value)
-    }
 }
 
 impl Scalar for f32 {
@@ -266,14 +260,39 @@ unsafe fn multiply<T: Scalar>(product: &Product, a: *const T, b: *const T, d: *m
     }
 }
 
-/// The crate has no bf16 kernel: both operands are widened, which keeps the accumulation in f32 as on a GPU.
-fn run_bf16(product: &Product) {
-    let widen = |from: *const bf16, rows: usize, columns: usize, side: &Side| -> Vec<f32> {
+/// A type that is stored in 16 bits and computed with in f32.
+trait Narrow: Copy + 'static {
+    fn widen(self) -> f32;
+    fn narrow(value: f32) -> Self;
+}
+
+impl Narrow for f16 {
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+impl Narrow for bf16 {
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+/// The crate has no bf16 kernel, and its f16 kernels add up in f16: both operands are widened, which keeps the accumulation in
+/// f32 as on a GPU.
+fn run_widened<T: Narrow>(product: &Product) {
+    let widen = |from: *const T, rows: usize, columns: usize, side: &Side| -> Vec<f32> {
         let mut wide = Vec::with_capacity(rows * columns);
         for column in 0..columns as isize {
             for row in 0..rows as isize {
                 // SAFETY: inside the operand, as in `run`.
-                wide.push(unsafe { *from.offset(row * side.row_stride + column * side.column_stride) }.to_f32());
+                wide.push(unsafe { *from.offset(row * side.row_stride + column * side.column_stride) }.widen());
             }
         }
         wide
@@ -283,7 +302,7 @@ fn run_bf16(product: &Product) {
     for index in 0..product.batch {
         let a = widen(product.a.matrix(index), product.m, product.k, &product.a);
         let b = widen(product.b.matrix(index), product.k, product.n, &product.b);
-        let target = product.d.matrix::<bf16>(index);
+        let target = product.d.matrix::<T>(index);
         let mut d = if product.beta == 0.0 {
             vec![0.0; product.m * product.n]
         } else {
@@ -295,7 +314,7 @@ fn run_bf16(product: &Product) {
             for (row, value) in values.iter().enumerate() {
                 let at = row as isize * product.d.row_stride + column as isize * product.d.column_stride;
                 // SAFETY: inside the result, as in `run`.
-                unsafe { *target.offset(at) = bf16::from_f32(*value) };
+                unsafe { *target.offset(at) = T::narrow(*value) };
             }
         }
     }
