@@ -95,7 +95,7 @@ fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&ca
         let request = hip_host::CompileRequest {
             name: &file_name,
             source,
-            options: &["-std=c++17", "-O3", "-DNDEBUG"],
+            options: &["-std=c++17", "-O3", "-DNDEBUG", "-DHIP_HOST_SMALL_GRIDS"],
             ..Default::default()
         };
         let mut object = hip_host::compile(&request)

@@ -3,10 +3,10 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, same_dims, Kernels};
-use crate::layout::{Shape, MAX_OPERANDS};
+use crate::layout::{Shape, MAX_BLOCKS, MAX_OPERANDS};
 use crate::registry::Id;
 use crate::tensor::{Operand, Output, MAX_RANK};
-use hip::{DeviceCopy, DevicePtr, Error, KernelArg, KernelArgs, LaunchConfig, Result};
+use hip::{DeviceCopy, DevicePtr, Error, Function, KernelArg, KernelArgs, LaunchConfig, Result};
 use std::ffi::c_void;
 
 const THREADS: u32 = 256;
@@ -223,67 +223,62 @@ impl Kernels {
 
         let shape = Shape::collapse(dims, &strides);
         let work = Work::new(sizes.iter().copied().max().unwrap_or(1));
-        let mut variant = Variant::choose(&shape, &addresses, &sizes, work.width);
-        let tiled = match variant {
-            Variant::Tile(row) => shape.tile::<OPERANDS>(row, work.tile_side),
-            _ => None,
-        };
-        if tiled.is_none() && matches!(variant, Variant::Tile(_)) {
-            variant = Variant::Strided;
-        }
-
+        let variant = Variant::choose(&shape, &addresses, &sizes, work.width);
+        // Also when there is nothing to do, so that an operation that is not defined is refused then too.
         let function = self.function(op.id, op.root, op.dtypes, variant.suffix())?;
-        if shape.count() == 0 {
-            return Ok(());
-        }
         let fault = if op.reports { self.faults.arm() } else { self.faults.address() };
         let params = Params { first: op.first, second: op.second, fault };
-        let at =
-            |start: [u64; MAX_OPERANDS], k: usize| DevicePtr::from_address(addresses[k] + start[k] * sizes[k] as u64);
         let stream = out.stream();
-
-        let launch = |blocks: u64, start: [u64; MAX_OPERANDS], geometry: Geometry<INPUTS, OPERANDS>| {
-            let config = LaunchConfig::new(blocks as u32, THREADS);
-            let out = at(start, INPUTS);
-            let inputs: [DevicePtr<u8>; INPUTS] = std::array::from_fn(|k| at(start, k));
-            // SAFETY: the kernel was found by its name among those of `hip/elementwise.h`, whose parameters these are; the
-            // geometry stays inside the operands, which were checked to lie inside their memory and are borrowed until
-            // the launch is on the stream that this memory belongs to.
-            unsafe {
-                match geometry {
-                    Geometry::Count(geometry) => {
-                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
-                    }
-                    Geometry::Strided(geometry) => {
-                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
-                    }
-                    Geometry::Tiled(geometry) => {
-                        function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+        let launch =
+            |function: &Function, blocks: u64, start: [u64; MAX_OPERANDS], geometry: Geometry<INPUTS, OPERANDS>| {
+                let config = LaunchConfig::new(blocks as u32, THREADS);
+                let at = |k: usize| DevicePtr::from_address(addresses[k] + start[k] * sizes[k] as u64);
+                let (out, inputs) = (at(INPUTS), std::array::from_fn::<_, INPUTS, _>(at));
+                // SAFETY: the kernel was found by its name among those of `hip/elementwise.h`, whose parameters these are; the
+                // geometry stays inside the operands, which were checked to lie inside their memory and are borrowed until
+                // the launch is on the stream that this memory belongs to.
+                unsafe {
+                    match geometry {
+                        Geometry::Count(geometry) => {
+                            function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                        }
+                        Geometry::Strided(geometry) => {
+                            function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                        }
+                        Geometry::Tiled(geometry) => {
+                            function.launch(stream, config, &Arguments { geometry, params, out, inputs })
+                        }
                     }
                 }
-            }
-        };
-        let none = [0; MAX_OPERANDS];
-        match (variant, tiled) {
-            (Variant::Contiguous, _) => {
-                let count = shape.count();
-                let blocks = count.div_ceil(u64::from(THREADS) * work.width * work.batch);
-                if blocks > i32::MAX as u64 {
-                    return Err(Error::refused(format!(
-                        "{}: {count} elements are more than one launch can cover",
-                        op.root
-                    )));
+            };
+        let threads = u64::from(THREADS);
+        match variant {
+            Variant::Contiguous => {
+                let per_block = threads * work.width * work.batch;
+                for first in (0..shape.count()).step_by((per_block * MAX_BLOCKS) as usize) {
+                    let count = (shape.count() - first).min(per_block * MAX_BLOCKS);
+                    launch(function, count.div_ceil(per_block), [first; MAX_OPERANDS], Geometry::Count(count))?;
                 }
-                launch(blocks, none, Geometry::Count(count))
+                Ok(())
             }
-            (Variant::Tile(_), Some((tiled, blocks))) => launch(u64::from(blocks), none, Geometry::Tiled(tiled)),
-            (Variant::Rows, _) => shape.in_pieces_of(work.width).cut(&mut |part, start| {
-                let blocks = part.count().div_ceil(u64::from(THREADS) * ROWS_BATCH);
-                launch(blocks, start, Geometry::Strided(part.pack()))
+            Variant::Rows => shape.in_pieces_of(work.width).cut(&mut |part, start| {
+                launch(function, part.count().div_ceil(threads * ROWS_BATCH), start, Geometry::Strided(part.pack()))
             }),
-            _ => shape.cut(&mut |part, start| {
-                let blocks = part.count().div_ceil(u64::from(THREADS) * STRIDED_BATCH);
-                launch(blocks, start, Geometry::Strided(part.pack()))
+            Variant::Strided => shape.cut(&mut |part, start| {
+                launch(function, part.count().div_ceil(threads * STRIDED_BATCH), start, Geometry::Strided(part.pack()))
+            }),
+            Variant::Tile(row) => shape.cut(&mut |part, start| match part.tile(row, work.tile_side) {
+                Some((tiled, blocks)) => launch(function, u64::from(blocks), start, Geometry::Tiled(tiled)),
+                // The cut went through the rows and left none.
+                None => {
+                    let function = self.function(op.id, op.root, op.dtypes, Variant::Strided.suffix())?;
+                    launch(
+                        function,
+                        part.count().div_ceil(threads * STRIDED_BATCH),
+                        start,
+                        Geometry::Strided(part.pack()),
+                    )
+                }
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
-use crate::layout::{Divider, Shape, INDEX_LIMIT};
+use crate::layout::{Divider, Shape, MAX_BLOCKS, PART_LIMIT};
 use crate::registry::Id;
 use crate::tensor::{Operand, OperandMut, Output};
 use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
@@ -46,9 +46,15 @@ impl Kernels {
                 &Shape::collapse(&[out.count()], &[&[1]]),
             );
         }
-        let config = LaunchConfig::new(blocks_for(count.div_ceil(width)), THREADS);
-        // SAFETY: the parameters of `fill_*` in `hip/fill.hip`; `out` holds `count` elements and is borrowed for writing.
-        unsafe { function.launch(out.stream(), config, &(count, bits, out.ptr())) }
+        let most = MAX_BLOCKS * u64::from(THREADS) * BATCH * width;
+        for first in (0..count).step_by(most as usize) {
+            let part = (count - first).min(most);
+            let config = LaunchConfig::new(blocks_for(part.div_ceil(width)), THREADS);
+            let at = out.ptr().offset(first as usize * out.dtype().size());
+            // SAFETY: the parameters of `fill_*` in `hip/fill.hip`; `out` holds `count` elements and is borrowed for writing.
+            unsafe { function.launch(out.stream(), config, &(part, bits, at))? };
+        }
+        Ok(())
     }
 
     /// Writes one value, given as the bits of an element, to every element of a tensor of any layout.
@@ -113,12 +119,12 @@ impl Kernels {
         if pieces == 0 || rows == 0 {
             return Ok(());
         }
-        if pieces >= INDEX_LIMIT {
+        if pieces >= PART_LIMIT {
             return Err(Error::refused(format!(
                 "copy2d: rows of {cols} elements are too long for one launch; copy them as buffers"
             )));
         }
-        let step = ((INDEX_LIMIT - 1) / pieces) as usize;
+        let step = ((PART_LIMIT - 1) / pieces) as usize;
         for first in (0..rows).step_by(step) {
             let part = step.min(rows - first) as u64;
             let shape = Copy2d {

@@ -13,6 +13,13 @@ pub const MAX_OPERANDS: usize = 4;
 /// A linear index in a kernel stays below this: the divider needs the top bit.
 pub const INDEX_LIMIT: u64 = 1 << 31;
 
+/// A part of a cut shape has fewer elements than this, so that its launch has fewer than 2^21 blocks whatever the kernel
+/// takes at a time: the embedded device is compiled for that, and the divider's limit is far.
+pub const PART_LIMIT: u64 = 1 << 28;
+
+/// Blocks of one launch of a contiguous kernel.
+pub const MAX_BLOCKS: u64 = 1 << 20;
+
 /// Division by an invariant number, as a multiplication and a shift.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,12 +148,12 @@ impl Shape {
         each: &mut impl FnMut(&Shape, [u64; MAX_OPERANDS]) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = self.count();
-        if count < INDEX_LIMIT && self.rank <= MAX_DIMS {
+        if count < PART_LIMIT && self.rank <= MAX_DIMS {
             return if count == 0 { Ok(()) } else { each(self, start) };
         }
         let outer = self.rank - 1;
         let inner = count / self.size[outer];
-        let step = if self.rank > MAX_DIMS || inner >= INDEX_LIMIT { 1 } else { (INDEX_LIMIT - 1) / inner };
+        let step = if self.rank > MAX_DIMS || inner >= PART_LIMIT { 1 } else { (PART_LIMIT - 1) / inner };
         let mut first = 0;
         while first < self.size[outer] {
             let mut part = *self;
@@ -191,8 +198,11 @@ impl Shape {
     }
 
     /// Packs for tiles of `side` x `side`, rows along dimension `row`. OPERANDS counts the output, which is the last.
-    /// `None` when a number does not fit the kernel.
+    /// `None` when there is no such dimension, or a number does not fit the kernel.
     pub fn tile<const OPERANDS: usize>(&self, row: usize, side: u64) -> Option<(Tiled<OPERANDS>, u32)> {
+        if row >= self.rank {
+            return None;
+        }
         let mut outer = Shape { rank: 0, ..*self };
         for d in (1..self.rank).filter(|&d| d != row) {
             outer.size[outer.rank] = self.size[d];
@@ -278,7 +288,7 @@ mod tests {
             let mut ends = Vec::new();
             shape
                 .cut(&mut |part, start| {
-                    assert!(part.count() < INDEX_LIMIT && part.rank <= MAX_DIMS && part.count() > 0);
+                    assert!(part.count() < PART_LIMIT && part.rank <= MAX_DIMS && part.count() > 0);
                     total += part.count();
                     ends.push(start[0]);
                     Ok::<(), ()>(())

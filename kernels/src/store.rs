@@ -114,6 +114,7 @@ fn object_for(device: &Device, module: &Module) -> Result<Cow<'static, [u8]>> {
         let program = Program::new(format!("{}.hip", module.name), module.source)
             .option("-std=c++17")
             .option("-DNDEBUG")
+            .option("-DHIP_HOST_SMALL_GRIDS")
             .for_device(device);
         let object = Compiler::new(platform)?.compile(&program)?;
         if object.is_empty() {

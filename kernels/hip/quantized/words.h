@@ -21,15 +21,16 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
         UNROLL
         for (u32 i = 0; i < N; i++) out[i] = ((const u32 *)at)[i];
     } else {
-        // Aligned words around the address, shifted into place: half as many loads as 16-bit ones. Allocations are
-        // multiples of 256 bytes, so the bytes before and after are ours to read.
-        const u32 *base = (const u32 *)((u64)at & ~3ull);
-        const bool odd = ((u64)at & 2) != 0;
+        // Aligned words around the address, shifted into place: half as many loads as 16-bit ones. No branch and no
+        // masked pointer, or the compiler would load the bytes that pieces have in common once for each of them.
+        const u32 skip = (u32)(u64)at & 2;
+        const u32 *base = (const u32 *)(at - skip);
         u32 low = base[0];
         UNROLL
         for (u32 i = 0; i < N; i++) {
-            u32 high = i + 1 < N || odd ? base[i + 1] : 0;
-            out[i] = __funnelshift_r(low, high, odd ? 16 : 0);
+            // The word behind the last is read only where it holds bytes of ours.
+            const u32 high = base[i + 1 < N ? i + 1 : N - 1 + skip / 2];
+            out[i] = __funnelshift_r(low, high, 8 * skip);
             low = high;
         }
     }

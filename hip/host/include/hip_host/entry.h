@@ -95,8 +95,14 @@ template <auto F, typename... A> struct Body<F, void (*)(A...)> {
         if (__builtin_expect(x < SMALL_GRID, 1))
             threads(first, last, *(const typename Plain<A>::type *)((const char *)args + layout.offset[I])...);
         else
+#if defined(HIP_HOST_SMALL_GRIDS)
+            // Every kernel is compiled a second time for what nearly no launch needs: whoever has many of them
+            // can do without.
+            runtime.trap(first, 1, "compiled with -DHIP_HOST_SMALL_GRIDS: at most 2097151 blocks along x");
+#else
             threads_of_a_huge_grid(first, last,
                                    *(const typename Plain<A>::type *)((const char *)args + layout.offset[I])...);
+#endif
     }
 
     __attribute__((flatten)) static void run(const void *args, const hip_host_block *block, unsigned first, unsigned last) {
