@@ -8,9 +8,10 @@ constexpr u32 DECODE_THREADS = 256;
 template <typename F> DEVICE Vec<f32, 4> decode_four(const u8 *row, u32 quad) {
     constexpr u32 QUADS = F::ELEMENTS / 4;
     const u8 *block = row + (u64)(quad / QUADS) * F::BYTES;
-    const u32 within = quad % QUADS, piece = within / 4;
-    const u32 word = F::template quads<1>(block, piece, within % 4)[0];
-    const Scale scale = F::scale(block, piece);
+    const u32 within = quad % QUADS;
+    const Place place = F::place(within / 4);
+    const u32 word = F::quad(F::template raw<1>(block, place.unit, within % 4), 0, place.index);
+    const Scale scale = F::scale(F::head(block, place.unit), place.index);
     Vec<f32, 4> out;
     UNROLL
     for (u32 i = 0; i < 4; i++) {

@@ -1,6 +1,7 @@
 // GGML's block formats, each written down once: where its bits lie, and what they stand for.
-// Every kernel is built from three facts about a format. A block is cut into pieces of 16 consecutive
-// weights that share one scale; `quads` gives the integers of a piece, four to a word; `scale` gives what they mean:
+// A block is cut into units: 16 bytes of fields, say, and whatever belongs to them. A unit holds a few pieces, 16 consecutive
+// weights with one scale each. A kernel loads a unit's bytes (`raw`) and its scales (`head`) once and takes the pieces out of
+// them: `quad` gives four integers of piece i as the bytes of a word, `scale` what the piece's integers mean:
 //     weight = scale * (integer - ZERO) + offset          (offset only where HAS_OFFSET)
 // Scales and integers have so few bits that scale * integer is exact in f32: dequantizing gives the same bits
 // as Candle on the CPU, whether or not the compiler fuses the multiplication and the addition.
@@ -12,197 +13,266 @@ struct Scale {
     f32 scale, offset;
 };
 
+// Which unit of a block, and which piece of the unit.
+struct Place {
+    u32 unit, index;
+};
+
 // What a format declares:
 //   ELEMENTS, BYTES, ALIGN   of a block
 //   ZERO, HAS_OFFSET         see above
-//   MERGE                    neighbouring pieces with one scale between them: 1 or 2
-//   UNIT                     pieces that are cut from the same bytes; a thread of the mat-vec kernel takes them together
-//   piece(unit, i)           the i-th piece of a unit of the block
-//   quads<N>(block, piece, first)   N words of the piece, from word `first` on
+//   MERGE                    neighbouring pieces of a unit with one scale between them: 1 or 2
+//   UNIT                     pieces of a unit
+//   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
+//   Head, head(block, unit), scale(head, i)
+//   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
 
+constexpr u32 NIBBLES = 0x0f0f0f0fu;
+
+// The formats of 32 weights: one unit, two pieces, one scale.
 template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
     static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_;
+    typedef Scale Head;
+
     static MEMBER u32 piece(u32, u32 i) { return i; }
+    static MEMBER Place place(u32 piece) { return Place{0, piece}; }
+    static MEMBER Head head(const u8 *block, u32) {
+        return Scale{half_at(block), HAS_OFFSET ? half_at(block + 2) : 0.0f};
+    }
+    static MEMBER Scale scale(const Head &head, u32) { return head; }
 };
 
-// Four bits, spread to bit `to` of the four bytes.
-DEVICE u32 spread(u32 bits, u32 to) {
-    bits &= 0xf;
-    return ((bits | bits << 7 | bits << 14 | bits << 21) & 0x01010101u) << to;
-}
-
-struct Q4_0 : SmallFormat<18, 8, false> { // d, 16 bytes: low nibbles, then high nibbles
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        Words<N> q = words<N, ALIGN>(block + 2 + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) q[i] = (q[i] >> (4 * piece)) & 0x0f0f0f0fu;
-        return q;
+// Q4_0: d. Q4_1: d, m. Then 16 bytes: low nibbles, then high nibbles.
+template <typename Base, u32 FROM> struct NibbleFormat : Base {
+    template <u32 N> struct Raw {
+        Words<N> nibbles;
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32, u32 first) {
+        return Raw<N>{words<N, Base::ALIGN>(block + FROM + 4 * first)};
     }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), 0.0f}; }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return (raw.nibbles[w] >> (4 * i)) & NIBBLES; }
 };
+typedef NibbleFormat<SmallFormat<18, 8, false>, 2> Q4_0;
+typedef NibbleFormat<SmallFormat<20, 0, true>, 4> Q4_1;
 
-struct Q4_1 : SmallFormat<20, 0, true> { // d, m, nibbles as in Q4_0
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        Words<N> q = words<N, ALIGN>(block + 4 + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) q[i] = (q[i] >> (4 * piece)) & 0x0f0f0f0fu;
-        return q;
+// Q5_0: d. Q5_1: d, m. Then a word of fifth bits, bit i for weight i, then nibbles as in Q4_0.
+template <typename Base, u32 FROM> struct FifthFormat : Base {
+    template <u32 N> struct Raw {
+        Words<N> nibbles;
+        u32 fifths;
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32, u32 first) {
+        const u32 fifths = words<1, Base::ALIGN>(block + FROM)[0];
+        return Raw<N>{words<N, Base::ALIGN>(block + FROM + 4 + 4 * first), fifths >> (4 * first)};
     }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), f32_at(block + 2)}; }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        // The multiplication puts four neighbouring bits into the fifth bits of four bytes.
+        const u32 four = (raw.fifths >> (PIECE * i + 4 * w)) & 15;
+        return ((raw.nibbles[w] >> (4 * i)) & NIBBLES) | ((four * 0x02040810u) & 0x10101010u);
+    }
 };
+typedef FifthFormat<SmallFormat<22, 16, false>, 2> Q5_0;
+typedef FifthFormat<SmallFormat<24, 0, true>, 4> Q5_1;
 
-// The fifth bits of Q5_0 and Q5_1 are one word: bit i belongs to weight i.
-template <u32 N, u32 ALIGN> DEVICE Words<N> fifth_bits(const u8 *high, const u8 *low, u32 piece, u32 first) {
-    Words<N> q = words<N, ALIGN>(low + 4 * first);
-    const u32 bits = words<1, ALIGN>(high)[0] >> (PIECE * piece);
-    UNROLL
-    for (u32 i = 0; i < N; i++) {
-        q[i] = ((q[i] >> (4 * piece)) & 0x0f0f0f0fu) | spread(bits >> (4 * (first + i)), 4);
+// Signed bytes. Q8_0: d before them. Q8_1: d, d * their sum. Q8K: an f32 before them, 16 sums of 16 after them.
+template <typename Base, u32 FROM> struct ByteFormat : Base {
+    template <u32 N> struct Raw {
+        Words<N> bytes[2];
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        const u8 *at = block + FROM + 2 * PIECE * unit + 4 * first;
+        return Raw<N>{{words<N, Base::ALIGN>(at), words<N, Base::ALIGN>(at + PIECE)}};
     }
-    return q;
-}
-
-struct Q5_0 : SmallFormat<22, 16, false> { // d, fifth bits, nibbles as in Q4_0
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        return fifth_bits<N, ALIGN>(block + 2, block + 6, piece, first);
-    }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), 0.0f}; }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return i ? raw.bytes[1][w] : raw.bytes[0][w]; }
 };
+typedef ByteFormat<SmallFormat<34, 0, false>, 2> Q8_0;
+typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
 
-struct Q5_1 : SmallFormat<24, 0, true> { // d, m, fifth bits, nibbles as in Q4_0
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        return fifth_bits<N, ALIGN>(block + 4, block + 8, piece, first);
-    }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), f32_at(block + 2)}; }
+struct LargeBytes {
+    static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
+    static constexpr bool HAS_OFFSET = false;
+    typedef Scale Head;
+
+    static MEMBER u32 piece(u32 unit, u32 i) { return 2 * unit + i; }
+    static MEMBER Place place(u32 piece) { return Place{piece / 2, piece % 2}; }
+    static MEMBER Head head(const u8 *block, u32) { return Scale{*(const f32 *)block, 0.0f}; }
+    static MEMBER Scale scale(const Head &head, u32) { return head; }
 };
+typedef ByteFormat<LargeBytes, 4> Q8K;
 
-struct Q8_0 : SmallFormat<34, 0, false> { // d, 32 signed bytes
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        return words<N, ALIGN>(block + 2 + PIECE * piece + 4 * first);
-    }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), 0.0f}; }
-};
-
-struct Q8_1 : SmallFormat<36, 0, false> { // d, d * sum of the integers, 32 signed bytes
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        return words<N, ALIGN>(block + 4 + PIECE * piece + 4 * first);
-    }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{f32_at(block), 0.0f}; }
-};
-
-template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 MERGE_, u32 UNIT_> struct LargeFormat {
+// Q2K, Q3K and Q6K: half a block of 128 weights is eight pieces; piece 2 * i + h of them lies in the h-th 16 bytes of a
+// plane, in its i-th bit field. A unit, 2 * half + h, is the four pieces with the same h.
+template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_> struct PlaneFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
-    static constexpr u32 ZERO = ZERO_, MERGE = MERGE_, UNIT = UNIT_;
+    static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_;
+
+    static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
+    static MEMBER Place place(u32 piece) { return Place{2 * (piece / 8) + piece % 2, piece / 2 % 4}; }
 };
 
-// Q2K, Q3K and Q6K: half a block of 128 weights is eight pieces; piece 2 * j + h of them lies in the h-th 16 bytes of a
-// plane, in its j-th bit field. A unit is the four pieces with the same h.
-template <u32 BYTES, u32 ALIGN, u32 ZERO, bool HAS_OFFSET>
-struct PlaneFormat : LargeFormat<BYTES, ALIGN, ZERO, HAS_OFFSET, 1, 4> {
-    static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
+// One byte for each of a unit's four pieces, in the even bytes of two words.
+struct FourBytes {
+    u32 pair[2];
+    MEMBER u32 operator[](u32 i) const { return ((i & 2 ? pair[1] : pair[0]) >> (16 * (i & 1))) & 0xff; }
 };
 
 struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        const u32 half = piece / 8, field = piece / 2 % 4, h = piece % 2;
-        Words<N> q = words<N, ALIGN>(block + 16 + 32 * half + 16 * h + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) q[i] = (q[i] >> (2 * field)) & 0x03030303u;
-        return q;
+    struct Head {
+        FourBytes both;
+        f32 d, dmin;
+    };
+    static MEMBER Head head(const u8 *block, u32 unit) {
+        const Words<2> both = words<2, ALIGN>(block + 8 * (unit / 2));
+        const u32 shift = 8 * (unit % 2);
+        return Head{{both[0] >> shift, both[1] >> shift}, half_at(block + 80), half_at(block + 82)};
     }
-    static MEMBER Scale scale(const u8 *block, u32 piece) {
-        const u32 both = words<1, ALIGN>(block + 4 * (piece / 4))[0] >> (8 * (piece % 4));
-        return Scale{f32_at(block + 80) * (f32)(both & 15), f32_at(block + 82) * -(f32)((both >> 4) & 15)};
+    static MEMBER Scale scale(const Head &head, u32 i) {
+        return Scale{head.d * (f32)(head.both[i] & 15), head.dmin * -(f32)(head.both[i] >> 4)};
+    }
+    template <u32 N> struct Raw {
+        Words<N> fields;
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        return Raw<N>{words<N, ALIGN>(block + 16 + 16 * unit + 4 * first)};
+    }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        return (raw.fields[w] >> (2 * i)) & 0x03030303u;
     }
 };
 
+// Bits that stand in a field above another: moved to the left for i < MIDDLE, to the right beyond.
+template <u32 MIDDLE, u32 STEP> DEVICE u32 aligned_field(u32 word, u32 i) {
+    return i <= MIDDLE ? word << (STEP * (MIDDLE - i)) : word >> (STEP * (i - MIDDLE));
+}
+
 struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        const u32 half = piece / 8, field = piece / 2 % 4, h = piece % 2;
-        Words<N> q = words<N, ALIGN>(block + 32 + 32 * half + 16 * h + 4 * first);
-        const Words<N> high = words<N, ALIGN>(block + 16 * h + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) {
-            q[i] = ((q[i] >> (2 * field)) & 0x03030303u) | ((high[i] >> (4 * half + field)) & 0x01010101u) << 2;
-        }
-        return q;
-    }
-    static MEMBER Scale scale(const u8 *block, u32 piece) {
+    struct Head {
+        FourBytes scales;
+        f32 d;
+    };
+    static MEMBER Head head(const u8 *block, u32 unit) {
         // Six bits a piece: four in the nibbles of eight bytes, two in the fields of four more.
         const Words<3> bits = words<3, ALIGN>(block + 96);
-        const u32 nibbles = piece & 4 ? bits[1] : bits[0];
-        const u32 low = (nibbles >> (8 * (piece % 4) + 4 * (piece / 8))) & 15;
-        const u32 high = (bits[2] >> (8 * (piece % 4) + 2 * (piece / 4))) & 3;
-        return Scale{f32_at(block + 108) * (f32)((i32)(low | high << 4) - 32), 0.0f};
+        const u32 shift = 8 * (unit % 2) + 4 * (unit / 2), high = bits[2] >> shift;
+        return Head{{((bits[0] >> shift) & 0x000f000fu) | ((high << 4) & 0x00300030u),
+                     ((bits[1] >> shift) & 0x000f000fu) | ((high << 2) & 0x00300030u)},
+                    half_at(block + 108)};
+    }
+    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * (f32)((i32)head.scales[i] - 32), 0.0f}; }
+    template <u32 N> struct Raw {
+        Words<N> fields, thirds;
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        Raw<N> raw = {words<N, ALIGN>(block + 32 + 16 * unit + 4 * first),
+                      words<N, ALIGN>(block + 16 * (unit % 2) + 4 * first)};
+        UNROLL
+        for (u32 w = 0; w < N; w++) raw.thirds[w] >>= 4 * (unit / 2);
+        return raw;
+    }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        return ((raw.fields[w] >> (2 * i)) & 0x03030303u) | (aligned_field<2, 1>(raw.thirds[w], i) & 0x04040404u);
     }
 };
 
 struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        const u32 half = piece / 8, field = piece / 2 % 4, h = piece % 2;
-        Words<N> q = words<N, ALIGN>(block + 64 * half + 32 * (field % 2) + 16 * h + 4 * first);
-        const Words<N> high = words<N, ALIGN>(block + 128 + 32 * half + 16 * h + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) {
-            q[i] = ((q[i] >> (4 * (field / 2))) & 0x0f0f0f0fu) | ((high[i] >> (2 * field)) & 0x03030303u) << 4;
-        }
-        return q;
+    struct Head {
+        FourBytes scales;
+        f32 d;
+    };
+    static MEMBER Head head(const u8 *block, u32 unit) {
+        const Words<2> scales = words<2, ALIGN>(block + 192 + 8 * (unit / 2));
+        const u32 shift = 8 * (unit % 2);
+        return Head{{scales[0] >> shift, scales[1] >> shift}, half_at(block + 208)};
     }
-    static MEMBER Scale scale(const u8 *block, u32 piece) {
-        const u32 scales = words<1, ALIGN>(block + 192 + 4 * (piece / 4))[0];
-        return Scale{f32_at(block + 208) * (f32)(i8)(scales >> (8 * (piece % 4))), 0.0f};
+    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * (f32)(i8)head.scales[i], 0.0f}; }
+    template <u32 N> struct Raw {
+        Words<N> nibbles[2], fields;
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        const u8 *nibbles = block + 64 * (unit / 2) + 16 * (unit % 2) + 4 * first;
+        return Raw<N>{{words<N, ALIGN>(nibbles), words<N, ALIGN>(nibbles + 32)},
+                      words<N, ALIGN>(block + 128 + 16 * unit + 4 * first)};
+    }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        const u32 nibbles = i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w];
+        return ((nibbles >> (4 * (i / 2))) & NIBBLES) | (aligned_field<2, 2>(raw.fields[w], i) & 0x30303030u);
     }
 };
 
 // Q4K and Q5K: d, dmin, 12 bytes of scales and minimums (six bits each, for 32 weights); 64 weights are the low and then
 // the high nibbles of 32 bytes. A unit is such a quarter of the block.
-DEVICE Scale six_bit_scale(const u8 *block, u32 piece) {
-    const Words<4> head = words<4, 16>(block);
-    const u32 group = piece / 2, shift = 8 * (group % 4);
-    const u32 a = head[1] >> shift, b = head[2] >> shift, c = head[3] >> shift;
-    const u32 scale = group < 4 ? a & 63 : (c & 15) | ((a >> 6) & 3) << 4;
-    const u32 minimum = group < 4 ? b & 63 : ((c >> 4) & 15) | ((b >> 6) & 3) << 4;
-    const f32 d = f16_to_f32(f16{(u16)head[0]}), dmin = f16_to_f32(f16{(u16)(head[0] >> 16)});
-    return Scale{d * (f32)scale, dmin * -(f32)minimum};
-}
+template <u32 BYTES_> struct QuarterFormat {
+    static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
+    static constexpr bool HAS_OFFSET = true;
 
-struct Q4K : LargeFormat<144, 16, 0, true, 2, 4> {
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        const u32 quarter = piece / 4, nibble = piece / 2 % 2, h = piece % 2;
-        Words<N> q = words<N, N == 4 ? 16 : 4>(block + 16 + 32 * quarter + 16 * h + 4 * first);
-        UNROLL
-        for (u32 i = 0; i < N; i++) q[i] = (q[i] >> (4 * nibble)) & 0x0f0f0f0fu;
-        return q;
+    static MEMBER Place place(u32 piece) { return Place{piece / 4, piece % 4}; }
+
+    struct Head {
+        u32 scales, minimums; // a byte for either half of the unit
+        f32 d, dmin;
+    };
+    static MEMBER Head head(const u8 *block, u32 unit) {
+        const Words<4> head = words<4, 16>(block);
+        const u32 shift = 16 * (unit % 2);
+        const u32 a = head[1] >> shift, b = head[2] >> shift, c = head[3] >> shift;
+        const bool early = unit < 2;
+        return Head{early ? a & 0x3f3fu : (c & 0x0f0fu) | ((a >> 2) & 0x3030u),
+                    early ? b & 0x3f3fu : ((c >> 4) & 0x0f0fu) | ((b >> 2) & 0x3030u),
+                    f16_to_f32(f16{(u16)head[0]}), f16_to_f32(f16{(u16)(head[0] >> 16)})};
     }
-    static MEMBER Scale scale(const u8 *block, u32 piece) { return six_bit_scale(block, piece); }
+    static MEMBER Scale scale(const Head &head, u32 i) {
+        const u32 shift = 8 * (i / 2);
+        return Scale{head.d * (f32)((head.scales >> shift) & 0xff), head.dmin * -(f32)((head.minimums >> shift) & 0xff)};
+    }
 };
 
-struct Q5K : LargeFormat<176, 16, 0, true, 2, 4> { // as Q4K, with 32 bytes of fifth bits before the nibbles
-    static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        const u32 quarter = piece / 4, nibble = piece / 2 % 2, h = piece % 2;
-        Words<N> q = words<N, N == 4 ? 16 : 4>(block + 48 + 32 * quarter + 16 * h + 4 * first);
-        const Words<N> high = words<N, N == 4 ? 16 : 4>(block + 16 + 16 * h + 4 * first);
+struct Q4K : QuarterFormat<144> {
+    template <u32 N> struct Raw {
+        Words<N> nibbles[2];
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        const u8 *at = block + 16 + 32 * unit + 4 * first;
+        return Raw<N>{{words<N, N == 4 ? 16 : 4>(at), words<N, N == 4 ? 16 : 4>(at + 16)}};
+    }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        return ((i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) >> (4 * (i / 2))) & NIBBLES;
+    }
+};
+
+struct Q5K : QuarterFormat<176> { // as Q4K, with 32 bytes of fifth bits before the nibbles: bit u of byte l for weight 32 * u + l
+    template <u32 N> struct Raw {
+        Words<N> nibbles[2], fifths[2];
+    };
+    template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
+        constexpr u32 ALIGNED = N == 4 ? 16 : 4;
+        const u8 *low = block + 48 + 32 * unit + 4 * first, *high = block + 16 + 4 * first;
+        Raw<N> raw = {{words<N, ALIGNED>(low), words<N, ALIGNED>(low + 16)},
+                      {words<N, ALIGNED>(high), words<N, ALIGNED>(high + 16)}};
         UNROLL
-        for (u32 i = 0; i < N; i++) {
-            q[i] = ((q[i] >> (4 * nibble)) & 0x0f0f0f0fu) | ((high[i] >> (piece / 2)) & 0x01010101u) << 4;
+        for (u32 w = 0; w < N; w++) {
+            raw.fifths[0][w] >>= 2 * unit;
+            raw.fifths[1][w] >>= 2 * unit;
         }
-        return q;
+        return raw;
     }
-    static MEMBER Scale scale(const u8 *block, u32 piece) { return six_bit_scale(block, piece); }
+    template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
+        const u32 nibbles = i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w];
+        const u32 fifths = i & 1 ? raw.fifths[1][w] : raw.fifths[0][w];
+        return ((nibbles >> (4 * (i / 2))) & NIBBLES) | ((fifths << (4 - i / 2)) & 0x10101010u);
+    }
 };
 
-struct Q8K : LargeFormat<292, 4, 0, false, 2, 2> { // d (f32), 256 signed bytes, 16 sums of 16
-    static MEMBER u32 piece(u32 unit, u32 i) { return 2 * unit + i; }
-    template <u32 N> static MEMBER Words<N> quads(const u8 *block, u32 piece, u32 first) {
-        return words<N, ALIGN>(block + 4 + PIECE * piece + 4 * first);
-    }
-    static MEMBER Scale scale(const u8 *block, u32) { return Scale{*(const f32 *)block, 0.0f}; }
-};
+// Four words of piece i of a unit that has been loaded.
+template <typename F> DEVICE Words<4> quads(const typename F::template Raw<4> &raw, u32 i) {
+    Words<4> out;
+    UNROLL
+    for (u32 w = 0; w < 4; w++) out[w] = F::quad(raw, w, i);
+    return out;
+}
 
 // The formats by the name their kernels carry.
 #define FOR_QUANTIZED(X, ...)                                                                                          \

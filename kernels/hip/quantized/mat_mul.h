@@ -46,8 +46,9 @@ DEVICE TileCargo fetch_cargo(const u8 *RESTRICT weights, const Activations &acti
         const u32 row = min_of(first_row + line, rows - 1);
         constexpr u32 PIECES = F::ELEMENTS / PIECE;
         const u8 *block = weights + ((u64)row * (k / F::ELEMENTS) + piece / PIECES) * F::BYTES;
-        cargo.words = F::template quads<4>(block, piece % PIECES, 0);
-        cargo.scale = F::scale(block, piece % PIECES);
+        const Place place = F::place(piece % PIECES);
+        cargo.words = quads<F>(F::template raw<4>(block, place.unit, 0), place.index);
+        cargo.scale = F::scale(F::head(block, place.unit), place.index);
     } else {
         const u32 column = min_of(first_column + line, columns - 1);
         cargo.words = activations.piece(column, k, piece);

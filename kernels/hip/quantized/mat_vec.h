@@ -85,17 +85,24 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
     NO_UNROLL
     for (u32 at = lane; at < units; at += team) {
         const u32 block = at / UNITS, unit = at % UNITS;
+        typename F::Head head[ROWS];
+        typename F::template Raw<4> raw[ROWS];
+        UNROLL
+        for (u32 r = 0; r < ROWS; r++) {
+            const u8 *from = row[r] + (u64)block * F::BYTES;
+            head[r] = F::head(from, unit);
+            raw[r] = F::template raw<4>(from, unit, 0);
+        }
         UNROLL
         for (u32 i = 0; i < F::UNIT; i += F::MERGE) {
             // The pieces i .. i + MERGE have one scale.
-            Words<4> quads[ROWS][F::MERGE];
+            Words<4> integers[ROWS][F::MERGE];
             Scale scale[ROWS];
             UNROLL
             for (u32 r = 0; r < ROWS; r++) {
-                const u8 *from = row[r] + (u64)block * F::BYTES;
-                scale[r] = F::scale(from, F::piece(unit, i));
+                scale[r] = F::scale(head[r], i);
                 UNROLL
-                for (u32 m = 0; m < F::MERGE; m++) quads[r][m] = F::template quads<4>(from, F::piece(unit, i + m), 0);
+                for (u32 m = 0; m < F::MERGE; m++) integers[r][m] = quads<F>(raw[r], i + m);
             }
             const u32 piece = block * (F::ELEMENTS / PIECE) + F::piece(unit, i);
             UNROLL
@@ -109,7 +116,7 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
                 for (u32 r = 0; r < ROWS; r++) {
                     i32 dot = F::ZERO ? -(i32)F::ZERO * total : 0;
                     UNROLL
-                    for (u32 m = 0; m < F::MERGE; m++) dot = dot16(quads[r][m], bytes[m], dot);
+                    for (u32 m = 0; m < F::MERGE; m++) dot = dot16(integers[r][m], bytes[m], dot);
                     f32 part = scale[r].scale * (f32)dot;
                     if (F::HAS_OFFSET) part += scale[r].offset * (f32)total;
                     sum[r][c] += step.step * part;

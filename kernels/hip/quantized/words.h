@@ -41,8 +41,8 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
     return out;
 }
 
-DEVICE f16 half_at(const u8 *at) { return *(const f16 *)at; }
-DEVICE f32 f32_at(const u8 *at) { return f16_to_f32(half_at(at)); }
+// An f16 of a block, as f32.
+DEVICE f32 half_at(const u8 *at) { return f16_to_f32(*(const f16 *)at); }
 
 // sum + the dot product of four signed bytes with four signed bytes.
 DEVICE i32 dot4(u32 a, u32 b, i32 sum) {

@@ -10,6 +10,7 @@ mod element;
 mod layouts;
 mod sums;
 
+mod accuracy;
 mod affine;
 mod binary;
 mod cast;
@@ -48,6 +49,7 @@ macro_rules! families {
 }
 
 families! {
+    accuracy
     affine
     binary
     cast

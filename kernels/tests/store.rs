@@ -1,0 +1,55 @@
+//! The module store: one load for a module whatever the number of threads, and names that mean nothing.
+
+use candle_rocm_kernels::registry::{AFFINE, BINARY, UNARY};
+use candle_rocm_kernels::{Id, ModuleStore, ALL_IDS};
+use hip::Platform;
+
+#[test]
+fn the_registry_lists_the_sources() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/hip");
+    let mut sources: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().unwrap().strip_suffix(".hip").map(str::to_owned))
+        .collect();
+    sources.sort();
+    let mut names: Vec<&str> = ALL_IDS.iter().map(|id| id.module().name).collect();
+    names.sort_unstable();
+    assert_eq!(names, sources);
+    for (position, id) in ALL_IDS.iter().enumerate() {
+        let module = id.module();
+        assert_eq!(module.index, position);
+        assert!(!module.source.contains("#include"), "{} is not complete", module.name);
+        assert!(module.kernels.is_sorted() && !module.kernels.is_empty(), "{}", module.name);
+        assert!(module.image("host").is_some_and(|image| image.starts_with(b"\x7fELF")), "{}", module.name);
+        assert!(module.image("gfx000").is_none());
+    }
+}
+
+#[test]
+fn names_follow_one_rule() {
+    assert!(AFFINE.position("affine_f32").is_some());
+    assert!(BINARY.position("badd_f8e4m3_tile").is_some());
+    assert!(UNARY.position("uexp_bf16_rows").is_some());
+    assert!(UNARY.position("uexp_u8").is_none());
+}
+
+#[test]
+fn threads_share_one_module() {
+    let device = Platform::named("host").unwrap().device(0).unwrap();
+    let store = ModuleStore::new(&device);
+    let handles: Vec<usize> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let function = store.function(Id::Affine, "affine_f32").unwrap().unwrap();
+                    std::ptr::from_ref(function) as usize
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(handles.windows(2).all(|pair| pair[0] == pair[1]), "every thread got the same function");
+    assert_eq!(store.used(Id::Affine), ["affine_f32"]);
+    assert!(store.used(Id::Unary).is_empty());
+    assert!(store.function(Id::Affine, "affine_c64").unwrap().is_none());
+}
