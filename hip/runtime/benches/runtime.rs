@@ -1,5 +1,5 @@
 //! Three ratios, each of two things measured in turns in one run: the safe launch against the bare call, a streaming kernel
-//! on the embedded device against the same loop in plain Rust, a kernel with a barrier against one without.
+//! on the embedded device against the same loop in plain Rust, a kernel with barriers against one without.
 //!
 //! `cargo bench -p hip`; `CANDLE_ROCM_PLATFORM` chooses the platform, the embedded device by default. Each number is the
 //! best of many rounds, which is what the machine can do when nothing else runs.
@@ -16,17 +16,37 @@ extern "C" __global__ void axpy(const float* __restrict__ x, float* __restrict__
     if (i < count) y[i] = a * x[i] + y[i];
 }
 
-extern "C" __global__ void neighbours(const float* __restrict__ x, float* __restrict__ y) {
-    unsigned t = threadIdx.x, base = blockIdx.x * blockDim.x;
-    y[base + t] = x[base + t] * 0.5f + x[base + (t + 1) % blockDim.x] * 0.25f;
+// Rows of 16384 numbers, one a block: each thread adds 64 of them...
+extern "C" __global__ void row_parts(const float* __restrict__ rows, float* __restrict__ parts) {
+    unsigned t = threadIdx.x;
+    const float* row = rows + blockIdx.x * 16384u;
+    float sum = 0.0f;
+    for (unsigned i = t; i < 16384; i += 256) sum += row[i];
+    parts[blockIdx.x * 256 + t] = sum;
 }
 
-extern "C" __global__ void neighbours_shared(const float* __restrict__ x, float* __restrict__ y) {
+// ...and here the block adds the parts up, with a barrier before each of the eight halvings.
+extern "C" __global__ void row_sums(const float* __restrict__ rows, float* __restrict__ sums) {
+    __shared__ float parts[256];
+    unsigned t = threadIdx.x;
+    const float* row = rows + blockIdx.x * 16384u;
+    float sum = 0.0f;
+    for (unsigned i = t; i < 16384; i += 256) sum += row[i];
+    parts[t] = sum;
+    for (unsigned half = 128; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) parts[t] += parts[t + half];
+    }
+    if (t == 0) sums[blockIdx.x] = parts[0];
+}
+
+// One barrier and hardly anything else: what a barrier costs each thread.
+extern "C" __global__ void turn(const float* __restrict__ x, float* __restrict__ y) {
     __shared__ float tile[256];
-    unsigned t = threadIdx.x, base = blockIdx.x * blockDim.x;
-    tile[t] = x[base + t] * 0.5f;
+    unsigned t = threadIdx.x, base = blockIdx.x * 256;
+    tile[t] = x[base + t];
     __syncthreads();
-    y[base + t] = tile[t] + tile[(t + 1) % blockDim.x] * 0.5f;
+    y[base + t] = tile[255 - t];
 }
 "#;
 
@@ -138,24 +158,41 @@ fn streaming(bench: &Bench) -> Result<()> {
 }
 
 fn barriers(bench: &Bench) -> Result<()> {
-    let blocks = 16_384u32;
+    let rows = 1024u32;
+    let count = rows as usize * 16_384;
     let stream = &bench.stream;
-    let x = stream.upload(&vec![1.0f32; blocks as usize * 256])?;
-    let mut y = stream.zeros::<f32>(blocks as usize * 256)?;
-    let run = |kernel: &Function, y: &mut Buffer<f32>| -> Result<()> {
-        // SAFETY: the kernels take two pointers to as many floats as there are threads.
+    let x = stream.upload(&vec![1.0f32; count])?;
+    let run = |kernel: &Function, blocks: u32, y: &mut Buffer<f32>| -> Result<()> {
+        // SAFETY: the kernels take two pointers: a row for each block, or a number for each thread.
         unsafe { kernel.launch(stream, LaunchConfig::new(blocks, 256), &(&x, y)) }?;
         stream.synchronize()
     };
-    let (with, without) = (bench.kernel("neighbours_shared")?, bench.kernel("neighbours")?);
-    let mut other = stream.zeros::<f32>(blocks as usize * 256)?;
-    let (with, without) = best_of(20, || run(&with, &mut y), || run(&without, &mut other))?;
+    let (with, without) = (bench.kernel("row_sums")?, bench.kernel("row_parts")?);
+    let (mut sums, mut parts) = (stream.zeros::<f32>(rows as usize)?, stream.zeros::<f32>(rows as usize * 256)?);
+    let (with, without) = best_of(20, || run(&with, rows, &mut sums), || run(&without, rows, &mut parts))?;
+    assert_eq!(sums.to_vec()?, vec![16_384.0; rows as usize]);
     let ratio = with / without;
     println!(
-        "barriers: {:.2} ms with one in every block, {:.2} ms without, ratio {ratio:.2} (under 5: {})",
+        "barriers: row sums {:.2} ms with eight in every block, {:.2} ms without, ratio {ratio:.2} (under 5: {})",
         with * 1e3,
         without * 1e3,
         verdict(ratio < 5.0)
+    );
+    let (turn, nothing, blocks) = (bench.kernel("turn")?, bench.kernel("axpy")?, 16_384u32);
+    let mut y = stream.zeros::<f32>(blocks as usize * 256)?;
+    let mut z = stream.zeros::<f32>(blocks as usize * 256)?;
+    let plain = || -> Result<()> {
+        // SAFETY: the kernel takes two pointers, a float and a count, and checks its bounds.
+        unsafe { nothing.launch(stream, LaunchConfig::new(blocks, 256), &(&x, &mut z, 0.5f32, blocks * 256)) }?;
+        stream.synchronize()
+    };
+    let (with, without) = best_of(20, || run(&turn, blocks, &mut y), plain)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let each = with * 1e9 * threads / (f64::from(blocks) * 256.0);
+    println!(
+        "barriers: {:.2} ms with one and nothing else to do ({each:.0} ns of a processor for each thread), {:.2} ms for axpy",
+        with * 1e3,
+        without * 1e3
     );
     Ok(())
 }
