@@ -4,6 +4,9 @@
 
 #![allow(clippy::all)] // Upstream's code is upstream's.
 
+// Each of upstream's files is a crate root of its own there, and one of them names these from it.
+use candle_core::quantized::{self, k_quants};
+
 macro_rules! suites {
     ($($name:ident)*) => {
         $(mod $name {

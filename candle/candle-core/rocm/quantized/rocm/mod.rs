@@ -5,11 +5,14 @@
 
 mod products;
 
+pub use products::RoutedInput;
+
 use super::{GgmlDType, GgmlType, QStorage};
 use crate::backend::BackendStorage;
 use crate::rocm_backend::hip::Buffer;
+use crate::rocm_backend::kernels::{self, Kernels, Output};
 use crate::rocm_backend::WrapErr;
-use crate::{CpuStorage, Device, Result, RocmDevice, RocmStorage, Storage};
+use crate::{CpuStorage, Device, Layout, Result, RocmDevice, RocmStorage, Storage};
 
 /// Quantized blocks on a ROCm device.
 #[derive(Debug)]
@@ -51,9 +54,19 @@ impl QRocmStorage {
         self.blocks.to_vec().w()
     }
 
-    /// Quantizes a tensor of this device into the blocks.
+    /// Quantizes a tensor of this device into the blocks. The simple formats are made by a kernel; the others search for
+    /// their scales, which is an algorithm of the host, as on CUDA.
     pub fn quantize(&mut self, source: &RocmStorage) -> Result<()> {
-        self.quantize_onto(&host_f32(source)?)
+        let format = products::block_format(self.dtype);
+        if !Kernels::can_quantize(format) {
+            return self.quantize_onto(&host_f32(source)?);
+        }
+        let source = source.on(&self.device)?;
+        let layout = Layout::contiguous(source.as_rocm_slice::<f32>()?.len());
+        let values = source.operand(&layout, "quantize")?;
+        let count = self.blocks.len();
+        let mut out = Output::new(&mut self.blocks, kernels::DType::U8, 0, count).w()?;
+        self.device.kernels().quantize(&values, format, &mut out).w()
     }
 
     /// Quantizes a tensor of this device, weighing columns by their importance. The search for the best scales is an

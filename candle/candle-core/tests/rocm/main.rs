@@ -2,6 +2,8 @@
 //! layouts, compared within a tolerance stated for each dtype. The tables say which operations; `bench.rs` says how.
 
 mod bench;
+mod devices;
+mod errors;
 
 use bench::{check, check_gradients, Case, Dtypes, Range};
 use candle_core::{DType, Device, Result, Tensor, D};
