@@ -32,7 +32,11 @@ pub(crate) struct Executable {
 impl Executable {
     /// Runs every command; the first failure is reported, the rest still run, as in a stream.
     pub fn execute(&self) -> Result<(), hipError_t> {
-        self.nodes.iter().fold(Ok(()), |outcome, node| outcome.and(node.command.execute(node.device)))
+        let mut outcome = Ok(());
+        for node in &self.nodes {
+            outcome = outcome.and(node.command.execute(node.device));
+        }
+        outcome
     }
 }
 

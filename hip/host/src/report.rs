@@ -16,6 +16,8 @@ pub(crate) enum Cause {
     Violation { kind: u32, address: usize, bytes: u32 },
     /// The processor refused.
     Signal { number: i32, address: usize, stack_overflow: bool },
+    /// There was no stack for another thread of the block.
+    NoStack,
 }
 
 impl Cause {
@@ -33,6 +35,7 @@ impl Cause {
                 hipError_t::hipErrorIllegalAddress
             }
             Self::Signal { .. } => hipError_t::hipErrorLaunchFailure,
+            Self::NoStack => hipError_t::hipErrorLaunchOutOfResources,
         }
     }
 
@@ -58,6 +61,9 @@ impl Cause {
             Self::Signal { number: libc::SIGFPE, .. } => "divided an integer by zero".to_owned(),
             Self::Signal { number: libc::SIGILL, .. } => "trapped".to_owned(),
             Self::Signal { number, .. } => format!("was stopped by signal {number}"),
+            Self::NoStack => {
+                "waits with more threads than the system has stacks for; raise vm.max_map_count or lower HIP_HOST_THREADS".to_owned()
+            }
         }
     }
 }

@@ -148,7 +148,8 @@ impl Options {
 
     /// Everything the compiler gets in both runs.
     pub fn flags(&self, compiler: &Compiler) -> Vec<String> {
-        let fixed = "-fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
+        // A frame larger than a page touches every page of it, so that a stack that is used up is noticed at its guard page.
+        let fixed = "-fstack-clash-protection -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
                      -fno-math-errno -fno-trapping-math -ffp-contract=off -fdiagnostics-color=never -pipe -w";
         let family = match compiler.family {
             Family::Gcc => "-fno-gnu-unique -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none",

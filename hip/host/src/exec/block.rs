@@ -1,7 +1,7 @@
 //! One block at a time on one OS thread: the worker, its chunk of blocks, and what becomes of a block that fails. Kernels run on a stack
-//! of their own (the stage), so that a failing one can be left behind wherever it stands.
+//! of their own (the base, and more when threads wait), so that a failing one can be left behind wherever it stands.
 
-use super::fiber::{leave_for, switch, Run, Stage, Suspended};
+use super::fiber::{leave_for, switch, Stacks, Suspended};
 use super::meet::{self, Meeting};
 use super::pool::Grid;
 use crate::device::MAX_SHARED_BYTES;
@@ -14,20 +14,21 @@ use std::ops::Range;
 
 /// What an OS thread needs to run blocks, kept from one to the next.
 pub(crate) struct Worker {
-    pub(super) stage: Stage,
+    pub(super) stacks: Stacks,
     pub(super) meeting: Meeting,
     pub(super) block: Block,
     shared: Box<[SharedLine]>,
     /// The chunk being run; null outside.
     chunk: *const Chunk,
-    chunk_done: bool,
+    /// Where the OS thread itself continues.
+    home: Suspended,
     /// Why the block was left behind.
     cause: Option<Cause>,
 }
 
 /// What every block of a chunk has in common.
 pub(super) struct Chunk {
-    pub run: Run,
+    pub run: unsafe extern "C" fn(*const std::ffi::c_void, *const Block, u32, u32),
     pub arguments: *const std::ffi::c_void,
     pub threads: u32,
     /// Run threads one by one, so that the one at fault is always known.
@@ -52,21 +53,15 @@ pub(crate) fn active() -> *mut Worker {
 }
 
 impl Worker {
-    /// Lends this OS thread's worker; an error when it has none and the system has no room for its stack.
-    pub fn with<R>(work: impl FnOnce(&mut Worker) -> Result<R, hipError_t>) -> Result<R, hipError_t> {
-        WORKER.with_borrow_mut(|slot| {
-            if slot.is_none() {
-                let stage = Stage::new().ok_or(hipError_t::hipErrorLaunchOutOfResources)?;
-                *slot = Some(Box::new(Worker::new(stage)));
-            }
-            slot.as_mut().map_or(Err(hipError_t::hipErrorUnknown), |worker| work(worker))
-        })
+    /// Lends this OS thread's worker.
+    pub fn with<R>(work: impl FnOnce(&mut Worker) -> R) -> R {
+        WORKER.with_borrow_mut(|slot| work(slot.get_or_insert_with(|| Box::new(Worker::new()))))
     }
 
-    fn new(stage: Stage) -> Self {
+    fn new() -> Self {
         signal::watch_this_thread();
         Self {
-            stage,
+            stacks: Stacks::new(),
             meeting: Meeting::new(),
             block: Block {
                 block_idx: Dim::default(),
@@ -78,7 +73,7 @@ impl Worker {
             },
             shared: vec![SharedLine([0; 256]); MAX_SHARED_BYTES as usize / 256].into_boxed_slice(),
             chunk: std::ptr::null(),
-            chunk_done: false,
+            home: std::ptr::null_mut(),
             cause: None,
         }
     }
@@ -101,22 +96,26 @@ impl Worker {
             dynamic_shared_bytes: launch.shared_bytes,
             dynamic_shared: self.shared.as_mut_ptr().cast(),
         };
+        let Some(stack) = self.stacks.take() else {
+            return Err(self.failed(grid, &Cause::NoStack, false));
+        };
         let worker: *mut Self = self;
-        // SAFETY: `worker` is this OS thread's own, and until the chunk is done it is used through this pointer only, by one side of
-        // the switch at a time. `chunk` outlives that.
+        // SAFETY: `worker` is this OS thread's own, and until the switch comes back it is used through this pointer only, by the code
+        // on the worker's stacks. `chunk` outlives that.
         unsafe {
             (*worker).chunk = &raw const chunk;
-            (*worker).chunk_done = false;
             ACTIVE.set(worker);
-            let start = (*worker).stage.prepare(run_chunk);
-            switch(&raw mut (*worker).stage.home, start);
-            while !(*worker).chunk_done && (*worker).cause.is_none() {
-                meet::run_next(worker, &chunk);
-            }
+            let base = (*worker).stacks.prepare(stack, run_chunk);
+            switch(&raw mut (*worker).home, base);
             ACTIVE.set(std::ptr::null_mut());
             (*worker).chunk = std::ptr::null();
         }
-        self.cause.take().map_or(Ok(()), |cause| Err(self.failed(grid, &cause, chunk.checked)))
+        if let Some(cause) = self.cause.take() {
+            self.stacks.put_all();
+            return Err(self.failed(grid, &cause, chunk.checked));
+        }
+        self.stacks.put(stack);
+        Ok(())
     }
 
     /// Reports why the block was left behind.
@@ -132,9 +131,9 @@ impl Worker {
         report::file(&site, cause)
     }
 
-    /// Whether an address lies just below the stage's stack.
+    /// Whether an address lies just below one of this worker's stacks.
     pub fn is_stack_guard(&self, address: usize) -> bool {
-        self.stage.is_guard(address)
+        self.stacks.is_guard(address)
     }
 
     /// Notes why the block is left behind, and whose fault it is where that is known, and says where to continue.
@@ -143,11 +142,11 @@ impl Worker {
             self.meeting.blame(thread);
         }
         self.cause = Some(cause);
-        self.stage.home
+        self.home
     }
 }
 
-/// What happens on the stage: the blocks of the chunk, then home.
+/// What happens on the base: the blocks of the chunk, then home.
 unsafe extern "C" fn run_chunk() -> ! {
     let worker = active();
     // SAFETY: the worker of this OS thread; `chunk` lives on the OS thread's stack, which waits in `run_blocks`.
@@ -160,7 +159,17 @@ unsafe extern "C" fn run_chunk() -> ! {
             (*worker).block.block_idx = Dim { x: (linear % x) as u32, y: (row % y) as u32, z: (row / y) as u32 };
             meet::run_block(worker, chunk);
         }
-        (*worker).chunk_done = true;
-        leave_for((*worker).stage.home)
+        leave_for((*worker).home)
+    }
+}
+
+impl Worker {
+    /// The chunk being run.
+    ///
+    /// # Safety
+    /// A chunk is being run.
+    pub(super) unsafe fn chunk<'a>(worker: *mut Self) -> &'a Chunk {
+        // SAFETY: set in `run_blocks` for as long as that waits.
+        unsafe { &*(*worker).chunk }
     }
 }

@@ -6,16 +6,15 @@
 //! always go on, and a legal kernel never hangs.
 
 use super::block::{active, Chunk, Worker};
-use super::fiber::{self, Call, Suspended};
+use super::fiber::{leave_for, switch, Suspended};
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
+use crate::report::Cause;
 use std::ffi::c_int;
 
 const MAX_THREADS: usize = MAX_BLOCK_THREADS as usize;
 /// Waves of a block at the smaller wave size.
 const MAX_WAVES: usize = MAX_THREADS / 32;
-/// Copies of stacks start this far apart, until some thread needs more.
-const FIRST_SLOT_WORDS: usize = 64;
 
 /// The threads of the block being run.
 pub(crate) struct Meeting {
@@ -32,8 +31,10 @@ pub(crate) struct Meeting {
     looping: bool,
     /// Whether any thread of the block has waited: until then the masks below are not set.
     waiting: bool,
-    /// The thread whose frames lie on the stage while it is suspended.
-    occupant: Option<u32>,
+    /// The stack that code about to start stands on.
+    starting: u32,
+    /// Where the base continues once every thread of the block is done.
+    base: Suspended,
     /// Threads at the barrier, and how many of them said yes.
     arrived: u32,
     agreed: u32,
@@ -47,9 +48,6 @@ pub(crate) struct Meeting {
     sites: [u32; MAX_THREADS],
     suspended: [Suspended; MAX_THREADS],
     waves: [Wave; MAX_WAVES],
-    /// Copies of stacks, `slot_words` apart.
-    copies: Vec<u64>,
-    slot_words: usize,
 }
 
 /// The lanes of one wave, as masks.
@@ -79,7 +77,8 @@ impl Meeting {
             last: 0,
             looping: false,
             waiting: false,
-            occupant: None,
+            starting: 0,
+            base: std::ptr::null_mut(),
             arrived: 0,
             agreed: 0,
             passed: (0, 0),
@@ -89,8 +88,6 @@ impl Meeting {
             sites: [0; MAX_THREADS],
             suspended: [std::ptr::null_mut(); MAX_THREADS],
             waves: [Wave { live: 0, operating: 0, at_barrier: 0, brought: [0; 64], result }; MAX_WAVES],
-            copies: Vec::new(),
-            slot_words: FIRST_SLOT_WORDS,
         }
     }
 
@@ -156,7 +153,6 @@ impl Meeting {
             self.next = thread + 1;
             self.finish(self.current, thread);
         }
-        self.occupant = Some(thread);
     }
 
     /// Threads have run to their end.
@@ -206,26 +202,6 @@ impl Meeting {
             }
         }
     }
-
-    /// The copy of a thread's frames, with room for so many words.
-    #[inline(always)]
-    fn slot(&mut self, thread: u32, words: usize) -> *mut u64 {
-        if words > self.slot_words || self.copies.is_empty() {
-            self.widen_slots(words);
-        }
-        self.copies.as_mut_ptr().wrapping_add(thread as usize * self.slot_words)
-    }
-
-    #[cold]
-    fn widen_slots(&mut self, words: usize) {
-        let old = std::mem::take(&mut self.copies);
-        let old_words = self.slot_words;
-        self.slot_words = old_words.max(words.next_power_of_two());
-        self.copies = vec![0; MAX_THREADS * self.slot_words];
-        for (old, new) in old.chunks(old_words).zip(self.copies.chunks_mut(self.slot_words)) {
-            new[..old_words].copy_from_slice(old);
-        }
-    }
 }
 
 /// The positions of the bits of a mask, lowest first.
@@ -241,124 +217,112 @@ fn lanes(mut mask: u64) -> impl Iterator<Item = u32> {
 /// Runs one block.
 ///
 /// # Safety
-/// On the stage of `worker`, whose `block` is set.
+/// On the base of `worker`, whose `block` is set.
 pub(super) unsafe fn run_block(worker: *mut Worker, chunk: &Chunk) {
     // SAFETY: `worker` is this OS thread's own. No reference to its parts is held while the kernel runs.
     unsafe {
         let meeting = &mut (*worker).meeting;
         (meeting.threads, meeting.next, meeting.live, meeting.waiting) = (chunk.threads, 0, chunk.threads, false);
-        let threads = meeting.loop_from_next(chunk);
-        fiber::call(&raw mut (*worker).stage, call(worker, chunk, threads), finished);
-    }
-}
-
-fn call(worker: *mut Worker, chunk: &Chunk, (first, last): (u32, u32)) -> Call {
-    // SAFETY: only an address.
-    let block = unsafe { &raw const (*worker).block };
-    Call { run: chunk.run, arguments: chunk.arguments, block, first, last }
-}
-
-/// A kernel returned: its thread is done, or the whole loop if nobody in it waited. Null when that was the last of the block.
-unsafe extern "C" fn finished() -> Suspended {
-    let worker = active();
-    // SAFETY: on the stage of this OS thread's worker.
-    unsafe {
-        let wave_size = (*worker).block.warp_size;
-        let meeting = &mut (*worker).meeting;
-        if meeting.looping {
-            if !meeting.waiting && meeting.last == meeting.threads {
-                // Nobody waited, as in most kernels.
-                return std::ptr::null_mut();
-            }
-            if !meeting.waiting {
-                meeting.begin_waiting(wave_size);
-            }
-            meeting.looping = false;
-            meeting.next = meeting.last;
-            meeting.finish(meeting.current, meeting.last);
-        } else {
-            meeting.finish(meeting.current, meeting.current + 1);
-        }
-        meeting.occupant = None;
-        if meeting.live == 0 {
-            std::ptr::null_mut()
-        } else {
-            (*worker).stage.home
+        run_unstarted(worker, chunk);
+        if (*worker).meeting.live > 0 {
+            let next = next_to_run(worker).place(worker);
+            switch(&raw mut (*worker).meeting.base, next);
         }
     }
 }
 
-/// Lets someone run until the next wait.
+/// Runs threads not yet started until there are none.
 ///
 /// # Safety
-/// At home, on the OS thread's own stack, while a block is under way on the stage.
-pub(super) unsafe fn run_next(worker: *mut Worker, chunk: &Chunk) {
-    // SAFETY: this OS thread's own worker; references to its parts end before control goes to the stage. Frames are copied from and to
-    // the addresses they were suspended at, while nothing runs on the stage.
+/// On a stack of `worker`.
+#[inline(always)]
+unsafe fn run_unstarted(worker: *mut Worker, chunk: &Chunk) {
+    // SAFETY: the arguments were packed by this kernel's own table and its module is loaded. The kernel may switch, so nothing of the
+    // worker is borrowed across it.
+    unsafe {
+        while (*worker).meeting.next < chunk.threads {
+            let (first, last) = (*worker).meeting.loop_from_next(chunk);
+            (chunk.run)(chunk.arguments, &raw const (*worker).block, first, last);
+            let meeting = &mut (*worker).meeting;
+            if !meeting.looping {
+                // The loop was left behind by others when this thread waited; now it alone is done.
+                meeting.finish(meeting.current, meeting.current + 1);
+            } else if first == 0 && last == chunk.threads {
+                // Nobody waited, as in most kernels.
+                (meeting.next, meeting.live) = (last, 0);
+            } else {
+                if !meeting.waiting {
+                    meeting.begin_waiting((*worker).block.warp_size);
+                }
+                meeting.looping = false;
+                meeting.next = last;
+                meeting.finish(first, last);
+            }
+        }
+    }
+}
+
+/// What happens on a further stack: threads not yet started, then whatever can run.
+unsafe extern "C" fn run_further() -> ! {
+    let worker = active();
+    // SAFETY: started by `next_to_run` on this OS thread. The stack goes back to the worker while we stand on it, but nobody can
+    // take it before `leave_for` has left it.
+    unsafe {
+        let stack = (*worker).meeting.starting;
+        run_unstarted(worker, Worker::chunk(worker));
+        let next = next_to_run(worker).place(worker);
+        (*worker).stacks.put(stack);
+        leave_for(next)
+    }
+}
+
+/// Who runs next.
+enum Next {
+    /// A thread that waited.
+    Thread(u32),
+    /// A further stack, the base, or the way out.
+    Place(Suspended),
+}
+
+impl Next {
+    /// Where that is.
+    ///
+    /// # Safety
+    /// On a stack of `worker`, as someone else than the thread named.
+    #[inline(always)]
+    unsafe fn place(self, worker: *mut Worker) -> Suspended {
+        match self {
+            // SAFETY: this OS thread's own worker.
+            Self::Thread(thread) => unsafe { (*worker).meeting.suspended[thread as usize % MAX_THREADS] },
+            Self::Place(place) => place,
+        }
+    }
+}
+
+/// Who runs next, when the caller cannot.
+///
+/// # Safety
+/// On a stack of `worker`; the result is continued at once.
+#[inline(always)]
+unsafe fn next_to_run(worker: *mut Worker) -> Next {
+    // SAFETY: this OS thread's own worker; nothing here switches.
     unsafe {
         let meeting = &mut (*worker).meeting;
-        let thread = loop {
+        loop {
             if let Some(thread) = meeting.take_ready() {
-                break Some(thread);
+                return Next::Thread(thread);
             }
             if meeting.next < meeting.threads {
-                break None;
+                let Some(stack) = (*worker).stacks.take() else {
+                    return Next::Place((*worker).give_up(None, Cause::NoStack));
+                };
+                meeting.starting = stack;
+                return Next::Place((*worker).stacks.prepare(stack, run_further));
+            }
+            if meeting.live == 0 {
+                return Next::Place(meeting.base);
             }
             meeting.pass_barrier();
-        };
-        if meeting.occupant.is_some() && meeting.occupant != thread {
-            set_aside(worker);
-        }
-        let meeting = &mut (*worker).meeting;
-        let Some(thread) = thread else {
-            let threads = meeting.loop_from_next(chunk);
-            fiber::start(&raw mut (*worker).stage, call(worker, chunk, threads));
-            return;
-        };
-        let at = meeting.suspended[thread as usize % MAX_THREADS];
-        if meeting.occupant != Some(thread) {
-            let words = (*worker).stage.occupied(at) / 8;
-            copy(at.cast(), meeting.slot(thread, words), words);
-        }
-        meeting.current = thread;
-        fiber::switch(&raw mut (*worker).stage.home, at);
-    }
-}
-
-/// Copies the frames of the thread on the stage to its slot.
-///
-/// # Safety
-/// At home; the occupant is suspended.
-#[inline(always)]
-unsafe fn set_aside(worker: *mut Worker) {
-    // SAFETY: the frames lie between the thread's stack pointer and the stage's top; both are multiples of 8.
-    unsafe {
-        let meeting = &mut (*worker).meeting;
-        let Some(thread) = meeting.occupant.take() else { return };
-        let at = meeting.suspended[thread as usize % MAX_THREADS];
-        let words = (*worker).stage.occupied(at) / 8;
-        copy(meeting.slot(thread, words), at.cast(), words);
-    }
-}
-
-/// A short copy, word by word: the frames were mostly pushed word by word just now, and a wider load would have to wait until
-/// those stores have reached the cache.
-///
-/// # Safety
-/// As for `copy_nonoverlapping`.
-#[inline(always)]
-unsafe fn copy(to: *mut u64, from: *const u64, words: usize) {
-    let mut at = 0;
-    // SAFETY: the caller's promise. Volatile, so that the compiler does not widen it.
-    unsafe {
-        while at + 4 <= words {
-            let four = [0, 1, 2, 3].map(|next| from.add(at + next).read_volatile());
-            (0..4).for_each(|next| to.add(at + next).write_volatile(four[next]));
-            at += 4;
-        }
-        while at < words {
-            to.add(at).write_volatile(from.add(at).read_volatile());
-            at += 1;
         }
     }
 }
@@ -366,17 +330,25 @@ unsafe fn copy(to: *mut u64, from: *const u64, words: usize) {
 /// Waits until someone continues this thread.
 ///
 /// # Safety
-/// On the stage of `worker`, as `thread`, which has been entered where it waits.
+/// On a stack of `worker`, as `thread`, which has been entered where it waits.
 #[inline(always)]
 unsafe fn wait(worker: *mut Worker, thread: u32) {
     // SAFETY: the caller's promise; no reference is held across the switch.
-    unsafe { fiber::switch(&raw mut (*worker).meeting.suspended[thread as usize % MAX_THREADS], (*worker).stage.home) };
+    unsafe {
+        let next = next_to_run(worker);
+        // The last to arrive may be the first to go on, and is not suspended at all then.
+        if !matches!(next, Next::Thread(same) if same == thread) {
+            let next = next.place(worker);
+            switch(&raw mut (*worker).meeting.suspended[thread as usize % MAX_THREADS], next);
+        }
+        (*worker).meeting.current = thread;
+    }
 }
 
 /// The block's barrier, called by kernels.
 pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32) -> c_int {
     let worker = active();
-    // SAFETY: kernels call this on the stage of this OS thread's worker.
+    // SAFETY: kernels call this on a stack of this OS thread's worker.
     unsafe {
         let wave_size = (*worker).block.warp_size;
         let meeting = &mut (*worker).meeting;
@@ -400,7 +372,7 @@ pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32
 /// A wave operation, called by kernels.
 pub(super) unsafe extern "C" fn wave(thread: u32, site: u32, value: u64) -> *const WaveResult {
     let worker = active();
-    // SAFETY: kernels call this on the stage of this OS thread's worker.
+    // SAFETY: kernels call this on a stack of this OS thread's worker.
     unsafe {
         let wave_size = (*worker).block.warp_size;
         let meeting = &mut (*worker).meeting;

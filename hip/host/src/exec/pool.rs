@@ -156,11 +156,7 @@ impl Pool {
             let grid = found.grid;
             drop(open);
             // SAFETY: this helper is counted, so `Shared` waits for it.
-            let helped = Worker::with(|worker| unsafe { Ok((*grid).run_chunks(worker)) });
-            if helped.is_err() {
-                // No room for a stack: the others do the work.
-                return;
-            }
+            Worker::with(|worker| unsafe { (*grid).run_chunks(worker) });
             open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(joined) = open.iter_mut().find(|open| std::ptr::eq(open.grid, grid)) {
                 joined.helpers -= 1;

@@ -28,10 +28,10 @@ unsafe impl Send for Services {}
 unsafe impl Sync for Services {}
 
 unsafe extern "C" fn trap(thread: u32, kind: u32, message: *const c_char) {
-    // SAFETY: null or a C string of the module; it is copied before its frame is left behind.
     let message = if message.is_null() {
         String::new()
     } else {
+        // SAFETY: a C string of the module; it is copied before its frame is left behind.
         unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
     };
     // SAFETY: called by a kernel.
@@ -50,7 +50,7 @@ unsafe extern "C" fn clock_ns() -> u64 {
 /// Leaves the block behind, with all its threads.
 ///
 /// # Safety
-/// On the stage of this OS thread's worker.
+/// On a stack of this OS thread's worker.
 unsafe fn give_up(thread: u32, cause: Cause) -> ! {
     let worker = active();
     // SAFETY: the caller's promise. The frames left behind are the kernel's, which own nothing.
