@@ -1,6 +1,6 @@
 // HIP for kernels that run on the CPU: included before every translation unit of the embedded device, so that ordinary
-// HIP source compiles with a plain C++17 compiler. `__global__` and `__shared__` are not macros: the scanner (scan.rs)
-// reads and replaces them, and appends the table that names each kernel. The parts are in hip_host/.
+// HIP source compiles with a plain C++17 compiler. `__global__`, `__device__` and `__shared__` are not macros: the scanner
+// (scan.rs) reads and replaces them, and appends the table that names each kernel. The parts are in hip_host/.
 //
 // How a kernel runs: `Entry<&kernel>::run` is a loop over threads with the kernel inlined into it. The ids are variables
 // of this file whose address nobody takes, so the compiler keeps them in registers and may vectorise over threads.
@@ -21,7 +21,6 @@
 // For std::abs, which has to be complete before `abs` is overloaded here.
 #include <cstdlib>
 
-#define __device__
 #define __host__
 // Exported, so that hipModuleGetGlobal finds it.
 #define __constant__ __attribute__((visibility("default"), unused))
@@ -30,6 +29,19 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
+#define hipThreadIdx_x threadIdx.x
+#define hipThreadIdx_y threadIdx.y
+#define hipThreadIdx_z threadIdx.z
+#define hipBlockIdx_x blockIdx.x
+#define hipBlockIdx_y blockIdx.y
+#define hipBlockIdx_z blockIdx.z
+#define hipBlockDim_x blockDim.x
+#define hipBlockDim_y blockDim.y
+#define hipBlockDim_z blockDim.z
+#define hipGridDim_x gridDim.x
+#define hipGridDim_y gridDim.y
+#define hipGridDim_z gridDim.z
 #define __HIP_MEMORY_SCOPE_SINGLETHREAD 1
 #define __HIP_MEMORY_SCOPE_WAVEFRONT 2
 #define __HIP_MEMORY_SCOPE_WORKGROUP 3

@@ -1,5 +1,5 @@
 //! Reads preprocessed HIP and makes C++ of it: finds the kernels, and replaces what C++ does not know (`__global__`,
-//! `__shared__`, dynamic shared memory). Works on tokens and brackets; everything else is left to the compiler,
+//! `__device__`, `__shared__`, dynamic shared memory). Works on tokens and brackets; everything else is left to the compiler,
 //! lines included, so that its diagnostics point into the text as it was written.
 
 mod token;
@@ -42,8 +42,10 @@ pub(crate) fn scan(source: &str, rules: Rules) -> Scanned {
         scopes: Vec::new(),
         found: Vec::new(),
         globals: Vec::new(),
+        device_words: Vec::new(),
     };
     scanner.directives();
+    scanner.device_words = (0..scanner.tokens.len()).filter(|&at| scanner.is(at, "__device__")).collect();
     scanner.declarations();
     scanner.finish()
 }
@@ -76,6 +78,8 @@ struct Scanner<'a> {
     scopes: Vec<Scope<'a>>,
     found: Vec<Found>,
     globals: Vec<Dynamic<'a>>,
+    /// Every `__device__` that says nothing here and is dropped.
+    device_words: Vec<usize>,
 }
 
 impl<'a> Scanner<'a> {
@@ -287,7 +291,8 @@ impl<'a> Scanner<'a> {
         }
         let explicit_instantiation = self.is(start, "template") && !self.is(start + 1, "<");
         let mut at = start;
-        let (mut global, mut shared, mut inline, mut template, mut external) = (None, None, false, false, false);
+        let (mut global, mut shared, mut device) = (None, None, None);
+        let (mut inline, mut template, mut external, mut function, mut value) = (false, false, false, false, false);
         let mut parameters = None;
         while at < end {
             if let Some(next) = self.after_attribute(at) {
@@ -302,10 +307,15 @@ impl<'a> Scanner<'a> {
                 }
                 "__global__" => global = Some(at),
                 "__shared__" => shared = Some(at),
+                "__device__" if !value => device = Some(at),
                 "inline" => inline = true,
+                "=" | "{" => value = true,
+                // Neither of these declares a variable.
+                "using" | "typedef" | "friend" | "operator" | "class" | "struct" | "union" | "enum" => function = true,
                 "extern" if self.kind(at + 1) == Some(Kind::Text) => external = true,
                 "(" => {
                     parameters.get_or_insert(at);
+                    function |= !value;
                     at = self.after_bracket(at);
                     continue;
                 }
@@ -315,6 +325,11 @@ impl<'a> Scanner<'a> {
         }
         if let Some(shared) = shared {
             self.shared(start, shared, end, true);
+        }
+        if let Some(device) = device.filter(|_| !function) {
+            // A variable of the device: visible, so that hipModuleGetGlobal finds it.
+            self.device_words.retain(|&at| at != device);
+            self.replace(device, "__attribute__((visibility(\"default\"), unused))");
         }
         let Some(global) = global else { return };
         // `inline`, because the only copy that is wanted is the one in the loop over threads.
@@ -452,6 +467,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn finish(mut self) -> Scanned {
+        for at in std::mem::take(&mut self.device_words) {
+            self.replace(at, "");
+        }
         // Stable: two insertions at one place stay in the order they were made.
         self.edits.sort_by_key(|edit| edit.0);
         let mut text = String::with_capacity(self.source.len() + 4096);

@@ -139,3 +139,19 @@ HIP_HOST_INLINE bool hip_host_atomic_compare_exchange_strong(T *at, T *expected,
 #define __hip_atomic_exchange hip_host_atomic_exchange
 #define __hip_atomic_compare_exchange_strong hip_host_atomic_compare_exchange_strong
 #define __hip_atomic_compare_exchange_weak hip_host_atomic_compare_exchange_strong
+
+#ifdef HIP_HOST_CHECKED
+// The compiler's own atomics are instrumented as stores; that they read as well is said here.
+namespace hip_host {
+template <typename T> HIP_HOST_INLINE T *updated(T *at) {
+    check_update(at);
+    return at;
+}
+} // namespace hip_host
+#define __atomic_fetch_add(at, ...) __atomic_fetch_add(hip_host::updated(at), __VA_ARGS__)
+#define __atomic_fetch_sub(at, ...) __atomic_fetch_sub(hip_host::updated(at), __VA_ARGS__)
+#define __atomic_fetch_and(at, ...) __atomic_fetch_and(hip_host::updated(at), __VA_ARGS__)
+#define __atomic_fetch_or(at, ...) __atomic_fetch_or(hip_host::updated(at), __VA_ARGS__)
+#define __atomic_fetch_xor(at, ...) __atomic_fetch_xor(hip_host::updated(at), __VA_ARGS__)
+#define __atomic_compare_exchange_n(at, ...) __atomic_compare_exchange_n(hip_host::updated(at), __VA_ARGS__)
+#endif

@@ -54,8 +54,9 @@ __attribute__((noreturn, used)) inline void __assert_fail(const char *condition,
 #define __builtin_trap() hip_host::trap(HIP_HOST_TRAP_ABORT, "the kernel trapped")
 #define __trap() hip_host::trap(HIP_HOST_TRAP_ABORT, "the kernel trapped")
 
-// Hints that mean something on a GPU only. Clang knows the first two everywhere.
+// Hints, most of which mean something on a GPU only. Clang knows the first three everywhere.
 #if !defined(__clang__)
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
 #define __builtin_nontemporal_load(address) (*(address))
 #define __builtin_nontemporal_store(value, address) ((void)(*(address) = (value)))
 #endif

@@ -175,11 +175,13 @@ fn a_thread_that_waited_ends_the_loop() {
 
 #[test]
 fn two_loads_are_two_instances() {
-    let object = compile(&request("__constant__ int base = 5; __global__ void read(int *out) { *out = base; }"));
+    let object = compile(&request(
+        "__constant__ int base = 5; __device__ long also[2]; __global__ void read(int *out) { *out = base + also[1]; }",
+    ));
     let object = object.expect("compiles");
     let images: Vec<Image> = (0..2).map(|_| Image::from_bytes(&object.image, &services()).expect("loads")).collect();
     let (address, bytes) = images[0].global(c"base").expect("the constant is found");
-    assert_eq!(bytes, 4);
+    assert_eq!((bytes, images[0].global(c"also").map(|(_, bytes)| bytes)), (4, Some(16)));
     // SAFETY: the module's own variable of that size.
     unsafe { address.cast::<i32>().write(7) };
     let mut out = [0, 0];
@@ -245,6 +247,7 @@ fn options_are_taken_noted_or_refused() {
 fn checked_objects_test_every_access() {
     let source = r#"extern "C" __global__ void copy(const int *from, int *to) { to[threadIdx.x] = from[threadIdx.x]; }
         extern "C" __global__ void add(int *at) { atomicAdd(at, 1); }
+        extern "C" __global__ void bare(int *at) { __atomic_fetch_add(at, 1, __ATOMIC_RELAXED); }
         extern "C" __global__ void move(const char *from, char *to, int n) { memcpy(to, from, n); }"#;
     let object = compile(&CompileRequest { checked: true, ..request(source) }).expect("compiles");
     // Eight written numbers, eight fresh ones, and a shadow of them all.
@@ -272,6 +275,9 @@ fn checked_objects_test_every_access() {
     states[52..56].fill(shadow::FRESH);
     run(&image, "add", &(at(13)), &block(1, 0));
     assert!(take()[0].contains("kind 2"), "an update reads");
+    states[52..56].fill(shadow::FRESH);
+    run(&image, "bare", &(at(13)), &block(1, 0));
+    assert!(take()[0].contains("kind 2"), "however it is spelt");
     #[repr(C)]
     struct Move(u64, u64, c_int);
     states[56..60].fill(shadow::FRESH);
@@ -345,4 +351,39 @@ fn damaged_images_are_refused_with_a_sentence() {
     assert!(why.contains("not an ELF file"), "{why}");
     // SAFETY: a whole object, of which the size is found.
     assert!(unsafe { Image::load(object.image.as_ptr().cast(), &services()) }.is_ok());
+}
+
+#[test]
+fn an_object_for_a_better_processor_is_refused() {
+    let options = ["-march=x86-64-v2"];
+    let object = compile(&CompileRequest { options: &options, ..request("__global__ void f() {}") }).expect("compiles");
+    let mut image = object.image;
+    let at = image.windows(10).position(|bytes| bytes == b"x86-64-v2\0").expect("the level is written into the object");
+    image[at + 8] = b'9';
+    let why = Image::from_bytes(&image, &services()).err().expect("no such processor");
+    assert!(why.contains("x86-64-v9") && why.contains("HIP_HOST_MARCH"), "{why}");
+}
+
+#[test]
+fn a_compiler_that_is_missing_is_a_sentence() {
+    let variable = |name: &str| (name == "CXX").then(|| "no-such-compiler --fast".to_owned());
+    let error = Compiler::find_among(variable, &["c++"]).expect_err("the variable is believed");
+    assert!(error.message.contains("CXX") && error.message.contains("no-such-compiler --fast"), "{error}");
+    let error = Compiler::find_among(|_| None, &["no-such-compiler", "nor-this-one"]).expect_err("none");
+    assert!(
+        error.message.contains("no-such-compiler, nor-this-one") && error.message.contains("HIP_HOST_CXX"),
+        "{error}"
+    );
+    assert_eq!(error.reason, CompileFailure::Compiler);
+}
+
+#[test]
+fn a_workspace_is_private_and_goes_away() {
+    use std::os::unix::fs::PermissionsExt;
+    let workspace = Workspace::new().expect("a folder");
+    let path = workspace.path().to_owned();
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o700);
+    workspace.header("headers", "a/b/c.h", "").expect("written");
+    drop(workspace);
+    assert!(!path.exists());
 }

@@ -109,7 +109,7 @@ fn a_kernel_string_compiles_and_runs() {
     let source = r#"
         #include <hip/hip_runtime.h>
         #include "scale.h"
-        extern __shared__ unsigned staged[];
+        HIP_DYNAMIC_SHARED(unsigned, staged)
         extern "C" __global__ void reversed(unsigned *data) {
             unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
             staged[threadIdx.x] = data[at] * SCALE;
@@ -131,7 +131,7 @@ fn waves_see_each_other_through_shuffles_and_votes() {
         struct Pair { unsigned long long low; unsigned high; };
         extern "C" __global__ void waves(unsigned *data) {
             unsigned t = threadIdx.x, lane = __lane_id();
-            unsigned sum = t;
+            unsigned sum = hipThreadIdx_x; __builtin_assume(t < 1024);
             for (int mask = warpSize / 2; mask > 0; mask /= 2) sum += __shfl_xor(sum, mask);
             Pair pair = {t + 1ull, t + 2};
             pair = __shfl(pair, 5);

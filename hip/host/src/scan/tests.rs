@@ -152,3 +152,80 @@ fn broken_text_is_survived() {
         run(source);
     }
 }
+
+#[test]
+fn device_variables_are_visible_and_the_word_goes_elsewhere() {
+    let visible = "__attribute__((visibility(\"default\"), unused))";
+    for (source, expected) in [
+        ("__device__ int a;", format!("{visible} int a;")),
+        ("__device__ float t[2] = { f(1), 2 };", format!("{visible} float t[2] = {{ f(1), 2 }};")),
+        ("namespace n { static __device__ int b{3}; }", format!("namespace n {{ static {visible} int b{{3}}; }}")),
+        ("__device__ int f(int x) { return x; }", " int f(int x) { return x; }".to_owned()),
+        ("__device__ int f(int x);", " int f(int x);".to_owned()),
+        ("__device__ bool operator==(A, A);", " bool operator==(A, A);".to_owned()),
+        ("auto f = [] __device__ (int x) { return x; };", "auto f = []  (int x) { return x; };".to_owned()),
+        ("struct S { __device__ S() : x(1) {} int x; };", "struct S {  S() : x(1) {} int x; };".to_owned()),
+    ] {
+        assert_eq!(run(source).text, expected);
+    }
+}
+
+/// Whatever the text, nothing breaks and no line is lost.
+#[test]
+fn any_sequence_of_tokens_is_survived() {
+    let pieces = [
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "<",
+        ">",
+        ";",
+        ",",
+        "=",
+        ":",
+        "::",
+        "\n",
+        "\"a\"",
+        "'b'",
+        "1",
+        "x",
+        "template",
+        "struct",
+        "namespace",
+        "extern",
+        "\"C\"",
+        "__global__",
+        "__device__",
+        "__shared__",
+        "void",
+        "f",
+        "static",
+        "inline",
+        "operator",
+        "\n#pragma unroll\n",
+        "\n# 1 \"headers/x.h\"\n",
+        "alignas",
+        "__attribute__",
+        "R\"(",
+        "enum",
+        "&",
+        "*",
+        "...",
+    ];
+    let mut state = 1u64;
+    for _ in 0..3000 {
+        let mut source = String::new();
+        for _ in 0..40 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            source.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            source.push(' ');
+        }
+        for by_reference in [false, true] {
+            let scanned = scan(&source, Rules { gcc: true, by_reference, header_folder: "headers" });
+            assert_eq!(scanned.text.matches('\n').count(), source.matches('\n').count(), "{source}");
+        }
+    }
+}
