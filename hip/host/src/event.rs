@@ -4,7 +4,7 @@
 use crate::command::Command;
 use crate::graph::{self, Mark};
 use crate::handles::Handles;
-use crate::stream::Stream;
+use crate::stream::{forbid_waiting, Stream};
 use hip_abi::{hipError_t, hipEvent_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,6 +103,7 @@ impl Event {
             Place::Nowhere => Ok(()),
             Place::Capture(_) => Err(hipError_t::hipErrorCapturedEvent),
             Place::Stream { stream, ticket, .. } => {
+                forbid_waiting()?;
                 stream.wait_for(ticket);
                 stream.take_failure()
             }

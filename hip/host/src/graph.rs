@@ -4,7 +4,7 @@
 
 use crate::command::Command;
 use crate::handles::Handles;
-use crate::stream::Stream;
+use crate::stream::{forbid_waiting, Stream};
 use hip_abi::{hipError_t, hipGraphExec_t, hipGraphNode_t, hipGraph_t, hipStreamCaptureMode, hipStreamCaptureStatus};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -289,6 +289,7 @@ pub(crate) fn join(stream: &Arc<Stream>, mark: &Mark) -> Result<(), hipError_t> 
 
 /// Refuses a call that waits for, allocates or frees something while a capture forbids it, and spoils that capture.
 pub(crate) fn forbid_unsafe_call() -> Result<(), hipError_t> {
+    forbid_waiting()?;
     let this = std::thread::current().id();
     spoil(hipError_t::hipErrorStreamCaptureUnsupported, |session| match session.mode {
         hipStreamCaptureMode::hipStreamCaptureModeGlobal => true,

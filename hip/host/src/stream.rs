@@ -304,7 +304,16 @@ thread_local! {
     static DISPATCHER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Whether this thread is a stream's own; such a thread must not wait for streams on behalf of the program.
-pub(crate) fn is_dispatcher() -> bool {
+/// Whether this thread is a stream's own.
+fn is_dispatcher() -> bool {
     DISPATCHER.get()
+}
+
+/// Refuses to wait inside a function that a stream calls (`hipLaunchHostFunc`): the stream would wait for itself.
+pub(crate) fn forbid_waiting() -> Result<(), hipError_t> {
+    if is_dispatcher() {
+        Err(hipError_t::hipErrorIllegalState)
+    } else {
+        Ok(())
+    }
 }

@@ -115,6 +115,8 @@ fn the_null_stream_waits_for_blocking_streams_and_they_for_it() {
 #[test]
 fn host_functions_run_in_their_turn() {
     unsafe extern "C" fn add(data: *mut c_void) {
+        // A stream that waited for itself would wait forever.
+        assert_eq!(status!(hipDeviceSynchronize()), hipError_t::hipErrorIllegalState);
         // SAFETY: the test passes a counter that outlives the stream's work.
         unsafe { &*data.cast::<AtomicI32>() }.fetch_add(1, Ordering::SeqCst);
     }
@@ -415,27 +417,31 @@ fn a_failing_kernel_is_reported_once_and_the_next_works() {
                 if (how == 0) *(volatile int *)16 = 1;
                 if (how == 1) assert(how == 0);
                 if (how == 2) abort();
-                if (how == 3) out[0] = how / (how - 3);
+                if (how == 3) out[1] = 7 / *(volatile int *)out;
             }
-            if (how == 4) { volatile char big[4 << 20]; for (int i = 0; i < 4 << 20; i += 64) big[i] = 1; }
             __syncthreads();
             if (how == 5) out[threadIdx.x] = threadIdx.x;
+        }
+        extern "C" __global__ void deep(int *out, int) {
+            volatile char local[4 << 20];
+            for (int i = 0; i < 4 << 20; i += 64) local[i] = 1;
+            *out = local[threadIdx.x];
         }"#,
     );
     let (stream, out) = (Stream::new(), Buffer::from(&[0i32; 64]));
     while hip_host::take_report().is_some() {}
-    for (how, error, words) in [
-        (0, hipError_t::hipErrorIllegalAddress, "block (3, 0, 0)"),
-        (1, hipError_t::hipErrorAssert, "thread (5, 0, 0): failed an assertion"),
-        (2, hipError_t::hipErrorLaunchFailure, "trapped"),
-        (3, hipError_t::hipErrorLaunchFailure, "divided an integer by zero"),
-        (4, hipError_t::hipErrorLaunchFailure, "more stack than a thread has"),
+    for (name, how, error, words) in [
+        ("bad", 0, hipError_t::hipErrorIllegalAddress, "block (3, 0, 0)"),
+        ("bad", 1, hipError_t::hipErrorAssert, "thread (5, 0, 0): failed an assertion"),
+        ("bad", 2, hipError_t::hipErrorLaunchFailure, "trapped"),
+        ("bad", 3, hipError_t::hipErrorLaunchFailure, "divided an integer by zero"),
+        ("deep", 4, hipError_t::hipErrorLaunchFailure, "more stack than a thread has"),
     ] {
-        module.launch("bad", 8, 64, stream.0, &[(&out).into(), how.into()]);
+        module.launch(name, 8, 64, stream.0, &[(&out).into(), how.into()]);
         assert_eq!(status!(hipStreamSynchronize(stream.0)), error, "how {how}");
         assert_eq!(status!(hipStreamSynchronize(stream.0)), hipError_t::hipSuccess, "once only");
         let report = hip_host::take_report().expect("a report");
-        assert!(report.contains("kernel bad") && report.contains(words), "{report}");
+        assert!(report.contains(name) && report.contains(words), "{report}");
         while hip_host::take_report().is_some() {}
         module.launch("bad", 8, 64, stream.0, &[(&out).into(), 5.into()]);
         stream.wait();

@@ -36,6 +36,7 @@ hip_functions! {
     }
 
     fn hipStreamSynchronize(stream: hipStream_t) {
+        stream::forbid_waiting()?;
         let stream = stream::resolve(stream)?;
         graph::forbid_on_capturing(&stream)?;
         let mut outcome = Ok(());
