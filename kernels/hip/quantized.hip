@@ -42,9 +42,8 @@ ENCODE(q8k, Q8K, encode_q8k)
 
 #define QUANTIZE(T)                                                                                                    \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    quantize_activations_##T(const T *source, Layout rows, u64 stride, u8 *bytes, Step *steps, Divider blocks_per_row, \
-                             u32 block_count, u32 wide) {                                                              \
-        quantize_activations<T>(source, rows, stride, bytes, steps, blocks_per_row, block_count, wide);                \
+    quantize_activations_##T(const T *source, Layout rows, u64 stride, QuantizedRows to) {                             \
+        quantize_activations<T>(source, rows, stride, to);                                                             \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
     gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) {                 \

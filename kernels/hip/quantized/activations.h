@@ -1,7 +1,7 @@
 // Activations on their way into an integer dot product: blocks of 32 values become signed bytes and one f32 step.
-// This is GGML's q8_1 in spirit, laid out for wide loads: all bytes first (16 at a time), then the steps. The
-// step is f32, so that neither large nor tiny activations leave its range, and the two sums are integers, so that the
-// part of a dot product that belongs to a weight's offset is exact.
+// This is GGML's q8_1 in spirit, laid out for wide loads: all bytes first, in pieces of 16 and in the order in which the
+// threads of a wave will want them, then the steps. The step is f32, so that neither large nor tiny activations leave its
+// range, and the two sums are integers, so that the part of a dot product that belongs to a weight's offset is exact.
 #pragma once
 
 constexpr u32 ACTIVATION_BLOCK = 32;
@@ -15,15 +15,39 @@ struct Step {
     MEMBER i32 half(u32 which) const { return which ? sum[1] : sum[0]; }
 };
 
-// Where quantized activations lie: rows of k bytes, and their steps. Both fit into 32 bits of offset, which the launch
+// The order of a row's pieces. In a mat-vec, neighbouring threads take neighbouring units of the weights' format, and each
+// of them the pieces of its unit one after the other. The same piece of eight units therefore lies side by side: eight
+// threads read 128 bytes in a row, which is what a cache line holds. Tiles take pieces as they come.
+// Numbers shared with src/quantized/product.rs.
+enum Arrangement : u32 { ARRANGED_LINEAR = 0, ARRANGED_PAIRS = 1, ARRANGED_QUARTERS = 2, ARRANGED_PLANES = 3 };
+
+constexpr u32 NEIGHBOURS = 8;
+
+// Where piece i of unit `unit` lies, counted in pieces from the start of the row.
+template <u32 UNIT> DEVICE u32 arranged(u32 unit, u32 i) {
+    return (unit / NEIGHBOURS) * (NEIGHBOURS * UNIT) + NEIGHBOURS * i + unit % NEIGHBOURS;
+}
+
+// Where a piece of a row lies.
+DEVICE u32 arranged_piece(u32 arrangement, u32 piece) {
+    switch (arrangement) {
+    case ARRANGED_PAIRS: return arranged<2>(piece / 2, piece % 2);
+    case ARRANGED_QUARTERS: return arranged<4>(piece / 4, piece % 4);
+    case ARRANGED_PLANES: return arranged<4>(4 * (piece / 16) + 2 * (piece / 8 % 2) + piece % 2, piece / 2 % 4);
+    default: return piece;
+    }
+}
+
+// Where quantized activations lie: rows of `pitch` bytes, and their steps. All offsets fit into 32 bits, which the launch
 // layer sees to: one base address and small offsets leave registers for the weights.
 struct Activations {
     const u8 *bytes;
     const Step *steps;
+    u32 pitch;
 
-    MEMBER Words<4> piece(u32 column, u32 k, u32 piece) const {
-        return words<4, 16>(bytes + (column * k + PIECE * piece));
-    }
+    // The piece that lies at `place` of a row.
+    MEMBER Words<4> piece(u32 column, u32 place) const { return words<4, 16>(bytes + (column * pitch + PIECE * place)); }
+    // The step of a piece of a row of k.
     MEMBER Step step(u32 column, u32 k, u32 piece) const {
         return steps[column * (k / ACTIVATION_BLOCK) + piece / 2];
     }
@@ -48,8 +72,9 @@ template <typename T> DEVICE Vec<f32, 4> four_values(const T *at, u64 stride) {
 DEVICE u32 magnitude_bits(f32 x) { return bit_cast<u32>(x) & 0x7fffffffu; }
 
 // One block by a team of LANES neighbouring threads (1 or 8); `store` is false for threads past the end.
+// Its two pieces of bytes go to two places.
 template <typename T, u32 LANES>
-DEVICE void quantize_block(const T *at, u64 stride, u8 *bytes, Step *step, bool store_it) {
+DEVICE void quantize_block(const T *at, u64 stride, u8 *first, u8 *second, Step *step, bool store_it) {
     constexpr u32 QUADS = ACTIVATION_BLOCK / 4 / LANES;
     const u32 lane = thread_x() % LANES;
     Vec<f32, 4> value[QUADS];
@@ -75,7 +100,8 @@ DEVICE void quantize_block(const T *at, u64 stride, u8 *bytes, Step *step, bool 
             word |= (bits & 0xff) << (8 * i);
             sum[q / (ceil_div(QUADS, 2u))] += (i32)(i8)bits;
         }
-        if (store_it) *(u32 *)(bytes + 4 * (lane * QUADS + q)) = word;
+        const u32 quad = lane * QUADS + q;
+        if (store_it) *(u32 *)((quad < 4 ? first : second) + 4 * (quad % 4)) = word;
     }
     if constexpr (LANES > 1) {
         sum[0] = group_reduce(sum[0], LANES / 2, Sum());
@@ -87,21 +113,33 @@ DEVICE void quantize_block(const T *at, u64 stride, u8 *bytes, Step *step, bool 
     if (store_it && lane == 0) step->step = limit / 127.0f;
 }
 
+// How the result is laid out; `src/quantized/product.rs` has the same.
+struct QuantizedRows {
+    u8 *bytes;
+    Step *steps;
+    Divider blocks_per_row;
+    u32 block_count;
+    u32 pitch;
+    u32 arrangement;
+    u32 wide; // eight threads a block
+    u32 unused;
+};
+
 // `rows` finds the start of a row of activations, whose elements lie `stride` apart.
 template <typename T>
-DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u64 stride, u8 *RESTRICT bytes,
-                                 Step *RESTRICT steps, const Divider &blocks_per_row, u32 block_count,
-                                 u32 wide) {
+DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u64 stride, const QuantizedRows &to) {
     const u32 thread = block_x() * QUANTIZE_THREADS + thread_x();
-    const u32 index = wide ? thread / 8 : thread;
-    const bool inside = index < block_count;
-    const u32 block = inside ? index : block_count - 1;
-    const Division split = divide(block, blocks_per_row);
+    const u32 index = to.wide ? thread / 8 : thread;
+    const bool inside = index < to.block_count;
+    const u32 block = inside ? index : to.block_count - 1;
+    const Division split = divide(block, to.blocks_per_row);
     const T *at = source + rows.offset(split.quotient) + (u64)split.remainder * ACTIVATION_BLOCK * stride;
-    u8 *out = bytes + (u64)block * ACTIVATION_BLOCK;
-    if (wide) {
-        quantize_block<T, 8>(at, stride, out, steps + block, inside);
+    u8 *row = to.bytes + split.quotient * to.pitch;
+    u8 *first = row + PIECE * arranged_piece(to.arrangement, 2 * split.remainder);
+    u8 *second = row + PIECE * arranged_piece(to.arrangement, 2 * split.remainder + 1);
+    if (to.wide) {
+        quantize_block<T, 8>(at, stride, first, second, to.steps + block, inside);
     } else {
-        quantize_block<T, 1>(at, stride, out, steps + block, inside);
+        quantize_block<T, 1>(at, stride, first, second, to.steps + block, inside);
     }
 }

@@ -51,7 +51,7 @@ DEVICE TileCargo fetch_cargo(const u8 *RESTRICT weights, const Activations &acti
         cargo.scale = F::scale(F::head(block, place.unit), place.index);
     } else {
         const u32 column = min_of(first_column + line, columns - 1);
-        cargo.words = activations.piece(column, k, piece);
+        cargo.words = activations.piece(column, piece);
         cargo.step = activations.step(column, k, piece);
     }
     return cargo;

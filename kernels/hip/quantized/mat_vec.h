@@ -104,13 +104,13 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
                 UNROLL
                 for (u32 m = 0; m < F::MERGE; m++) integers[r][m] = quads<F>(raw[r], i + m);
             }
-            const u32 piece = block * (F::ELEMENTS / PIECE) + F::piece(unit, i);
+            const u32 piece = block * (F::ELEMENTS / PIECE) + F::piece(unit, i), place = arranged<F::UNIT>(at, i);
             UNROLL
             for (u32 c = 0; c < COLUMNS; c++) {
                 const Step step = activations.step(column[c], k, piece);
                 Words<4> bytes[F::MERGE];
                 UNROLL
-                for (u32 m = 0; m < F::MERGE; m++) bytes[m] = activations.piece(column[c], k, piece + m);
+                for (u32 m = 0; m < F::MERGE; m++) bytes[m] = activations.piece(column[c], place + NEIGHBOURS * m);
                 const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.half(piece % 2);
                 UNROLL
                 for (u32 r = 0; r < ROWS; r++) {
