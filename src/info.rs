@@ -47,7 +47,12 @@ pub fn run(as_json: bool) -> Result<()> {
 fn gather(platform: Result<&Platform, String>) -> Value {
     let set: serde_json::Map<String, Value> =
         VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?.into()))).collect();
-    let libraries: Vec<Value> = LIBRARIES.iter().map(|library| find_library(library)).collect();
+    let mut libraries: Vec<Value> = LIBRARIES.iter().map(find_library).collect();
+    // Before ROCm 7 the compiler is inside the runtime.
+    let has_compiler = libraries[0]["version"].as_str().is_some_and(|version| version.starts_with(['5', '6']));
+    if libraries[1]["path"].is_null() && has_compiler {
+        libraries[1]["path"] = format!("in {}", plain(&libraries[0]["path"])).into();
+    }
     json!({
         "candle_rocm": env!("CARGO_PKG_VERSION"),
         "platform": match &platform {
@@ -154,12 +159,7 @@ fn missing(libraries: &[Value], on_host: bool) -> Vec<String> {
                 .push("access to /dev/kfd: add your user to the groups render and video, and log in again".to_owned());
         }
     }
-    // Before ROCm 7 the compiler is inside the runtime.
-    let runtime_has_compiler = libraries[0]["version"].as_str().is_some_and(|version| !version.starts_with('7'));
     for library in libraries.iter().filter(|library| library["path"].is_null()) {
-        if library["name"] == "hipRTC" && runtime_has_compiler {
-            continue;
-        }
         missing.push(format!("{}, for {}", plain(&library["name"]), plain(&library["used_for"])));
     }
     missing
