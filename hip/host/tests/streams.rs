@@ -322,7 +322,7 @@ fn what_a_capture_forbids() {
     let (stream, other, blocking) = (Stream::new(), Stream::new(), Stream::with_flags(hipStreamDefault));
     let (mut graph, mut pointer) = (hipGraph_t::NULL, std::ptr::null_mut());
     let spoiled = |stream: &Stream| {
-        let mut graph = hipGraph_t(1 as *mut c_void);
+        let mut graph = hipGraph_t(std::ptr::dangling_mut());
         let ended = status!(hipStreamEndCapture(stream.0, &mut graph));
         assert!(graph.is_null());
         ended
