@@ -269,6 +269,18 @@ fn explain_limits(error: Error, stream: &Stream, config: LaunchConfig) -> Error 
             }
         }
     }
+    let axes = [
+        ("x", config.grid.x, config.block.x),
+        ("y", config.grid.y, config.block.y),
+        ("z", config.grid.z, config.block.z),
+    ];
+    for (axis, blocks, threads) in axes {
+        // AMD's runtime counts the threads of a dimension in 32 bits.
+        let total = u64::from(blocks) * u64::from(threads);
+        if total > u64::from(u32::MAX) {
+            broken.push(format!("along {axis} there are {total} threads in all, more than {}", u32::MAX));
+        }
+    }
     if config.block.total() > limits.threads_per_block as u64 {
         broken.push(format!(
             "a block has {} threads, the device allows {}",

@@ -57,3 +57,20 @@ pub use view::{View, ViewMut};
 
 /// HIP's status codes by name, for comparing with [`Error::code`].
 pub use hip_abi::hipError_t;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn everything_may_be_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<(crate::Platform, crate::Device, crate::Stream, crate::Event, crate::Graph)>();
+        shared::<(
+            crate::Buffer<f32>,
+            crate::PinnedBuffer<f32>,
+            crate::Pending<f32>,
+            crate::View<f32>,
+            crate::ViewMut<f32>,
+        )>();
+        shared::<(crate::Module, crate::Function, crate::Compiler, crate::Error)>();
+    }
+}

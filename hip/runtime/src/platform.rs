@@ -184,11 +184,16 @@ impl Platform {
         let mut devices = self.0.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let count = devices.len();
         let Some(slot) = devices.get_mut(ordinal) else {
-            let (are, plural) = if count == 1 { ("is", "") } else { ("are", "s") };
+            let there = match count {
+                1 => "one device, with the ordinal 0".to_owned(),
+                _ => format!("{count} devices, with the ordinals 0 to {}", count - 1),
+            };
+            let narrowed =
+                ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"].iter().find(|name| std::env::var_os(name).is_some());
             return Err(Error::refused(format!(
-                "there is no device {ordinal}: the platform {} has {count} device{plural}, of which the ordinals {are} {}",
+                "there is no device {ordinal}: the platform {} has {there}{}",
                 self.name(),
-                if count == 1 { "0".to_owned() } else { format!("0 to {}", count - 1) },
+                narrowed.map_or_else(String::new, |name| format!("; {name} may hide others"))
             )));
         };
         if let Some(device) = slot.upgrade() {

@@ -279,3 +279,17 @@ fn out_of_memory_gives_back_what_is_kept_and_tries_once_more() {
     assert!(error.is_out_of_memory() && error.to_string().contains("1024.0 TiB"), "{error}");
     assert_eq!(stream.upload(&[5u8]).and_then(|buffer| buffer.to_vec()).expect("a round trip"), [5]);
 }
+
+#[test]
+fn an_error_while_dropping_comes_out_once_at_the_next_call() {
+    let _alone = alone();
+    let device = platform().device(0).expect("device 0");
+    let module = Module::load(&device, code(&device).expect("code")).expect("a module");
+    let armed = inject::fail("hipModuleUnload", 1, FAILURE);
+    drop(module);
+    assert!(armed.fired());
+    let error = device.new_stream().map(|_| ()).expect_err("the error of the drop");
+    assert!(error.is_deferred() && error.name() == Some(FAILURE.name()), "{error}");
+    assert!(error.to_string().starts_with("earlier"), "{error}");
+    device.new_stream().expect("it is told once");
+}

@@ -63,7 +63,7 @@ cases! {
     graphs: replay_with_changed_inputs, memory_of_a_capture, forks_and_joins, what_a_capture_refuses, a_failed_capture_is_forgotten;
     modules: load_and_unload, globals, bad_images, unknown_kernels, kernels_tell_about_themselves, compile_errors_carry_the_log;
     pools: steady_state, growing_context, out_of_memory, keep_limit;
-    threads: eight_threads_share_a_device, eight_threads_share_a_stream;
+    threads: eight_threads_share_a_device, eight_threads_share_a_stream, a_capture_beside_other_threads;
     two_devices: copies_between_devices, kernels_stay_on_their_device;
 }
 

@@ -53,3 +53,33 @@ pub(super) fn eight_threads_share_a_device(bench: &Bench) -> Result<Done> {
 pub(super) fn eight_threads_share_a_stream(bench: &Bench) -> Result<Done> {
     on_all_threads(|thread| work(bench, &bench.stream, thread))
 }
+
+pub(super) fn a_capture_beside_other_threads(bench: &Bench) -> Result<Done> {
+    // One thread records and runs graphs while the others make their pools grow and shrink.
+    let (count, config) = (1000u32, LaunchConfig::for_elements(1000, 128));
+    on_all_threads(|thread| {
+        let stream = bench.device.new_stream()?;
+        if thread != 0 {
+            work(bench, &stream, thread)?;
+            return bench.device.trim_pools().map(|_| ()).or_else(|error| match error.name() {
+                // The other thread is in the middle of a capture.
+                None => Ok(()),
+                Some(_) => Err(error),
+            });
+        }
+        for round in 0..ROUNDS {
+            let mut data = stream.upload(&vec![1.0f32; count as usize])?;
+            let graph = stream.capture(|stream| {
+                let mut copy = stream.alloc::<f32>(count as usize)?;
+                copy.copy_from(&data)?;
+                bench.launch_on(stream, "scale", config, &(&mut copy, 3.0f32, count))?;
+                data.copy_from(&copy)
+            })?;
+            (0..3).try_for_each(|_| graph.launch(&stream))?;
+            if data.to_vec()? != vec![27.0; count as usize] {
+                return Err(Error::refused(format!("round {round} of the graph saw another's data")));
+            }
+        }
+        Ok(())
+    })
+}
