@@ -1,7 +1,7 @@
 //! A mixture of experts over quantized weights: each pair of (activation, expert) is a product with the expert's own matrix.
 
 use super::convert::id_list;
-use super::product::{ActivationRows, Activations, Target, Teams};
+use super::product::{ActivationRows, Arrangement, Target, Teams};
 use super::{output_code, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -110,7 +110,7 @@ impl Kernels {
         }
 
         let machine = Machine::of(out.stream().device());
-        let quantized = self.quantize_activations(activations, &batch, machine)?;
+        let quantized = self.quantize_activations(activations, &batch, Arrangement::of(format), machine)?;
         // A sorted route is worth the wider kernel once experts have several pairs each.
         let sorted = routing.slots.is_some() && pairs >= 2 * expert_count;
         let (ending, each, team_rows) = if sorted { ("_4", SORTED_PAIRS, SORTED_ROWS) } else { ("_1", 1, SINGLE_ROWS) };
@@ -134,8 +134,7 @@ impl Kernels {
         };
         let function = self.quantized("moe", format, ending)?;
         let teams = Teams::plan(machine, (rows as u64).div_ceil(team_rows), columns / format.unit());
-        let activations: Activations = quantized.arguments();
-        let args = (weights.ptr(), activations, route, target, rows as u32, columns as u32, teams.log2);
+        let args = (weights.ptr(), quantized.from_row(0), route, target, rows as u32, columns as u32, teams.log2);
         let config = LaunchConfig::new((teams.blocks, blocks as u32), teams.threads);
         // SAFETY: the parameters of `moe_*` in `hip/quantized.hip`; the kernel compares experts and slots with the counts given
         // here before it uses them, and everything it reads or writes is borrowed for the launch.

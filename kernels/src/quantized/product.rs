@@ -1,7 +1,7 @@
 //! Weights times activations: the activations become bytes, then a mat-vec kernel or tiles multiply. Two launches and one
 //! buffer from the stream's pool, whatever the dtype and the strides of the activations; nothing waits.
 
-use super::{output_code, Blocks};
+use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, Strided, MAX_DIMS};
@@ -33,12 +33,67 @@ const GRID_Y: u64 = 65_535;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Activations {
-    pub bytes: DevicePtr<u8>,
-    pub steps: DevicePtr<u8>,
+    bytes: DevicePtr<u8>,
+    steps: DevicePtr<u8>,
+    pitch: u32,
+    unused: u32,
 }
 
-// SAFETY: two addresses, laid out as in C.
+// SAFETY: addresses and integers with no padding, laid out as in C (where it ends in four bytes of padding).
 unsafe impl DeviceCopy for Activations {}
+
+/// `hip/quantized/activations.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct QuantizedRows {
+    bytes: DevicePtr<u8>,
+    steps: DevicePtr<u8>,
+    blocks_per_row: Divider,
+    block_count: u32,
+    pitch: u32,
+    arrangement: Arrangement,
+    wide: u32,
+    unused: u32,
+}
+
+// SAFETY: addresses and integers with no padding, laid out as in C.
+unsafe impl DeviceCopy for QuantizedRows {}
+
+/// In which order the pieces of a row of activations lie. The mat-vec kernels want those of eight neighbouring units of the
+/// weights side by side. `hip/quantized/activations.h` has the same.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    /// As they come, for tiles.
+    Linear = 0,
+    /// Units of two pieces.
+    Pairs = 1,
+    /// Units of four neighbouring pieces.
+    Quarters = 2,
+    /// Units of every other of eight pieces.
+    Planes = 3,
+}
+
+impl Arrangement {
+    /// What the mat-vec kernels of a format read.
+    pub fn of(format: BlockFormat) -> Self {
+        use BlockFormat::*;
+        match format {
+            Q4K | Q5K => Arrangement::Quarters,
+            Q2K | Q3K | Q6K => Arrangement::Planes,
+            _ => Arrangement::Pairs,
+        }
+    }
+
+    /// Bytes from one row of `columns` activations to the next: whole groups of eight units.
+    fn pitch(self, columns: usize) -> usize {
+        match self {
+            Arrangement::Linear => columns,
+            Arrangement::Pairs => columns.next_multiple_of(8 * 32),
+            Arrangement::Quarters | Arrangement::Planes => columns.next_multiple_of(8 * 64),
+        }
+    }
+}
 
 /// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
 #[repr(C)]
@@ -55,12 +110,21 @@ unsafe impl DeviceCopy for Target {}
 /// Activations as bytes, in memory of their own until the kernels that read them have been launched.
 pub(super) struct Quantized {
     memory: Buffer<u8>,
-    steps: usize,
+    columns: usize,
+    pitch: usize,
+    rows: usize,
 }
 
 impl Quantized {
-    pub fn arguments(&self) -> Activations {
-        Activations { bytes: self.memory.ptr(), steps: self.memory.ptr().offset(self.steps) }
+    /// The rows from `first` on.
+    pub fn from_row(&self, first: usize) -> Activations {
+        let steps = self.rows * self.pitch + first * self.columns / ACTIVATION_BLOCK * STEP_BYTES;
+        Activations {
+            bytes: self.memory.ptr().offset(first * self.pitch),
+            steps: self.memory.ptr().offset(steps),
+            pitch: self.pitch as u32,
+            unused: 0,
+        }
     }
 }
 
@@ -91,7 +155,7 @@ impl ActivationRows {
         }
         let shape = Shape::collapse(outer, &[outer_strides]);
         let count = shape.count();
-        if shape.rank > MAX_DIMS || count.saturating_mul(columns as u64) >= 1 << 31 {
+        if shape.rank > MAX_DIMS || count.saturating_mul(columns.next_multiple_of(512) as u64) >= 1 << 31 {
             return Err(Error::refused(format!(
                 "{operation}: activations of shape {dims:?} with strides {strides:?} are too many for one call (2^31 elements, \
                  {MAX_DIMS} dimensions that do not merge); split the batch"
@@ -128,16 +192,17 @@ impl Kernels {
             return self.plain_matmul(weights, activations, &batch, target, out);
         }
         let machine = Machine::of(out.stream().device());
-        let quantized = self.quantize_activations(activations, &batch, machine)?;
         let (rows, count) = (weights.rows() as u64, batch.count as u64);
         if machine.side_by_side && count > MANY_COLUMNS {
+            let quantized = self.quantize_activations(activations, &batch, Arrangement::Linear, machine)?;
             let function = self.quantized("mat_mul", weights.format(), "")?;
             let grid = (rows.div_ceil(TILE) as u32, count.div_ceil(TILE).min(GRID_Y) as u32);
-            let args = (weights.ptr(), quantized.arguments(), target, rows as u32, columns as u32, count as u32);
+            let args = (weights.ptr(), quantized.from_row(0), target, rows as u32, columns as u32, count as u32);
             // SAFETY: the parameters of `mat_mul_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
             // `count` and `count * rows` of what it expects, and are borrowed for the launch.
             return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
         }
+        let quantized = self.quantize_activations(activations, &batch, Arrangement::of(weights.format()), machine)?;
         let (ending, each) = match count {
             1 => ("_1", 1),
             2 => ("_2", 2),
@@ -150,12 +215,9 @@ impl Kernels {
         for first in (0..count).step_by((each * GRID_Y) as usize) {
             let part = (count - first).min(each * GRID_Y);
             let grid = (teams.blocks, part.div_ceil(each) as u32);
-            let activations = Activations {
-                bytes: quantized.arguments().bytes.offset(first as usize * columns),
-                steps: quantized.arguments().steps.offset(first as usize * columns / ACTIVATION_BLOCK * STEP_BYTES),
-            };
             let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
-            let args = (weights.ptr(), activations, target, rows as u32, columns as u32, part as u32, teams.log2);
+            let from = quantized.from_row(first as usize);
+            let args = (weights.ptr(), from, target, rows as u32, columns as u32, part as u32, teams.log2);
             // SAFETY: the parameters of `mat_vec_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
             // `part` and `part * rows` of what it expects, and are borrowed for the launch.
             unsafe { function.launch(out.stream(), LaunchConfig::new(grid, teams.threads), &args)? };
@@ -168,23 +230,31 @@ impl Kernels {
         &self,
         activations: &Operand<'_>,
         batch: &ActivationRows,
+        arrangement: Arrangement,
         machine: Machine,
     ) -> Result<Quantized> {
         let columns = activations.dims().last().copied().unwrap_or(1);
-        let blocks = batch.count * columns / ACTIVATION_BLOCK;
-        let steps = batch.count * columns;
-        let memory = activations.stream().alloc::<u8>(steps + blocks * STEP_BYTES)?;
-        let quantized = Quantized { memory, steps };
+        let (pitch, blocks) = (arrangement.pitch(columns), batch.count * columns / ACTIVATION_BLOCK);
+        let memory = activations.stream().alloc::<u8>(batch.count * pitch + blocks * STEP_BYTES)?;
+        let quantized = Quantized { memory, columns, pitch, rows: batch.count };
         let function = self.function(Id::Quantized, "quantize_activations", &[activations.dtype()], "")?;
         // Eight threads for a block load side by side; on the embedded device they would only take turns.
         let threads = blocks as u64 * if machine.side_by_side { 8 } else { 1 };
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
-        let Activations { bytes, steps } = quantized.arguments();
-        let per_row = Divider::new((columns / ACTIVATION_BLOCK) as u64);
-        let wide = u32::from(machine.side_by_side);
-        let args = (activations.ptr(), batch.packed, batch.stride, bytes, steps, per_row, blocks as u32, wide);
+        let Activations { bytes, steps, pitch, .. } = quantized.from_row(0);
+        let to = QuantizedRows {
+            bytes,
+            steps,
+            blocks_per_row: Divider::new((columns / ACTIVATION_BLOCK) as u64),
+            block_count: blocks as u32,
+            pitch,
+            arrangement,
+            wide: u32::from(machine.side_by_side),
+            unused: 0,
+        };
+        let args = (activations.ptr(), batch.packed, batch.stride, to);
         // SAFETY: the parameters of `quantize_activations_*` in `hip/quantized.hip`; the layout stays inside memory that is
-        // borrowed, and the bytes and steps of all blocks fit into the fresh buffer.
+        // borrowed, and the bytes and steps of all rows fit into the fresh buffer.
         unsafe { function.launch(activations.stream(), config, &args)? };
         Ok(quantized)
     }
