@@ -3,11 +3,12 @@
 
 use crate::exec;
 use crate::graph::Executable;
+use crate::memory::{self, Place};
 use crate::module::Function;
 use crate::module_abi::Dim;
 use crate::stream::Stream;
 use crate::task::Task;
-use crate::{checked, clock};
+use crate::{checked, clock, report};
 use hip_abi::{hipError_t, hipHostFn_t};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,8 +44,8 @@ impl Command {
     pub fn execute(&self, device: usize) -> Result<(), hipError_t> {
         match self {
             Self::Launch(launch) => return exec::run(device, launch),
-            Self::Copy(copy) => copy.execute(),
-            Self::Fill(fill) => fill.execute(),
+            Self::Copy(copy) => return copy.execute(),
+            Self::Fill(fill) => return fill.execute(),
             // SAFETY: the caller of hipLaunchHostFunc promised that the function may be called with this pointer.
             Self::Call { function, data } => unsafe { function(data.0) },
             Self::Task(task) => task.execute(),
@@ -85,13 +86,13 @@ pub(crate) struct Word([u64; 2]);
 
 #[derive(Clone)]
 #[repr(C, align(16))]
-pub(crate) struct InlineWords([std::mem::MaybeUninit<u64>; INLINE_WORDS]);
+pub(crate) struct InlineWords([u64; INLINE_WORDS]);
 
 impl Arguments {
     /// Room for `bytes`, filled by `write`, which gets the start.
     pub fn pack<E>(bytes: usize, write: impl FnOnce(*mut u8) -> Result<(), E>) -> Result<Self, E> {
         if bytes <= INLINE_WORDS * 8 {
-            let mut words = InlineWords([const { std::mem::MaybeUninit::uninit() }; INLINE_WORDS]);
+            let mut words = InlineWords([0; INLINE_WORDS]);
             write(words.0.as_mut_ptr().cast())?;
             return Ok(Self::Inline(words));
         }
@@ -118,21 +119,39 @@ pub(crate) struct Copy {
     pub src_pitch: usize,
     pub row_bytes: usize,
     pub rows: usize,
+    /// What [`Copy::places`] said at submission.
+    pub expected: (Place, Place),
 }
 
 impl Copy {
-    fn execute(&self) {
+    /// What the target and the source are; an error when one leaves its allocation.
+    pub fn places(&self) -> Result<(Place, Place), hipError_t> {
+        let place = |Address(start): Address, pitch: usize| {
+            let before_last = pitch.checked_mul(self.rows.saturating_sub(1));
+            let span = before_last.and_then(|before| before.checked_add(self.row_bytes));
+            memory::place(start as usize, span.ok_or(hipError_t::hipErrorInvalidValue)?)
+        };
+        Ok((place(self.dst, self.dst_pitch)?, place(self.src, self.src_pitch)?))
+    }
+
+    fn execute(&self) -> Result<(), hipError_t> {
+        // A graph may be launched after a buffer of its copies was freed. Host memory may have been pinned or unpinned meanwhile.
+        let on_device = |(dst, src)| (dst == Place::Device, src == Place::Device);
+        if self.places().map(on_device) != Ok(on_device(self.expected)) {
+            return Err(report::file_command("copy", self.dst.0 as usize));
+        }
         let arena = checked::arena();
         for row in 0..self.rows {
             let dst = self.dst.0.wrapping_byte_add(row * self.dst_pitch).cast::<u8>();
             let src = self.src.0.wrapping_byte_add(row * self.src_pitch).cast::<u8>();
-            // SAFETY: device ranges were found inside live allocations at submission, and freeing waits for the queue; host
-            // ranges are the caller's promise. `copy` allows the two to overlap.
+            // SAFETY: device ranges lie inside live allocations, and freeing waits for the queue; host ranges are the caller's
+            // promise. `copy` allows the two to overlap.
             unsafe { std::ptr::copy(src, dst, self.row_bytes) };
             if let Some(arena) = arena {
                 arena.copied(dst as usize, src as usize, self.row_bytes);
             }
         }
+        Ok(())
     }
 }
 
@@ -163,10 +182,12 @@ impl Pattern {
 }
 
 impl Fill {
-    fn execute(&self) {
+    fn execute(&self) -> Result<(), hipError_t> {
         let Self { dst: Address(dst), count, .. } = *self;
-        // SAFETY: the range was found inside a live allocation and aligned to the pattern at submission, and freeing waits
-        // for the queue.
+        if !matches!(memory::place(dst as usize, count * self.pattern.bytes()), Ok(Place::Device | Place::Pinned)) {
+            return Err(report::file_command("fill", dst as usize));
+        }
+        // SAFETY: the range lies inside a live allocation, aligned to the pattern, and freeing waits for the queue.
         unsafe {
             match self.pattern {
                 Pattern::Byte(value) => std::ptr::write_bytes(dst.cast::<u8>(), value, count),
@@ -177,5 +198,6 @@ impl Fill {
         if let Some(arena) = checked::arena() {
             arena.written(dst as usize, count * self.pattern.bytes());
         }
+        Ok(())
     }
 }

@@ -93,14 +93,23 @@ pub(crate) fn file(site: &Site, cause: &Cause) -> hipError_t {
         || "a thread that only checked mode would name".to_owned(),
         |Dim { x, y, z }| format!("thread ({x}, {y}, {z})"),
     );
-    let text = format!("kernel {}, block ({x}, {y}, {z}), {thread}: {}", site.kernel, cause.sentence());
+    keep(format!("kernel {}, block ({x}, {y}, {z}), {thread}: {}", site.kernel, cause.sentence()));
+    cause.error()
+}
+
+/// Files a report of a copy or a fill, at this target, whose memory is gone.
+pub(crate) fn file_command(what: &str, address: usize) -> hipError_t {
+    keep(format!("a {what} to {address:#x} was not done: a buffer it uses has been freed since it was submitted"));
+    hipError_t::hipErrorIllegalAddress
+}
+
+fn keep(text: String) {
     log::error!("{text}");
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
     if reports.len() == KEPT {
         reports.pop_front();
     }
     reports.push_back(text);
-    cause.error()
 }
 
 /// Where an address lies with respect to the buffers there are.

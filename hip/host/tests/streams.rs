@@ -308,6 +308,17 @@ fn a_graph_replays_what_was_captured_with_new_inputs() {
         assert_eq!(out.read(), values.map(|value| value + 110));
         assert_eq!(middle.read(), [0, values[1] + 10, values[2] + 10]);
     }
+    // A fill whose buffer is gone is not done.
+    drop(middle);
+    begin(&side);
+    hip!(hipMemsetAsync(out.address, 0, 4, side.0));
+    let (stale, mut stale_exec) = (end(&side), hipGraphExec_t::NULL);
+    hip!(hipGraphInstantiate(&mut stale_exec, stale, std::ptr::null_mut(), std::ptr::null_mut(), 0));
+    drop(out);
+    hip!(hipGraphLaunch(stale_exec, side.0));
+    assert_eq!(status!(hipStreamSynchronize(side.0)), hipError_t::hipErrorIllegalAddress);
+    hip!(hipGraphDestroy(stale));
+    hip!(hipGraphExecDestroy(stale_exec));
     hip!(hipGraphExecDestroy(exec));
     assert_eq!(status!(hipGraphLaunch(exec, main.0)), hipError_t::hipErrorInvalidHandle);
     for event in [fork, join] {

@@ -36,7 +36,8 @@ hip_functions! {
             return Err(hipError_t::hipErrorInvalidPitchValue);
         }
         let (dst, src) = (Address(dst), Address(src.cast_mut()));
-        submit_copy(Copy { dst, dst_pitch, src, src_pitch, row_bytes: width, rows: height }, kind, stream)
+        let expected = (Place::Host, Place::Host);
+        submit_copy(Copy { dst, dst_pitch, src, src_pitch, row_bytes: width, rows: height, expected }, kind, stream)
     }
 
     fn hipMemcpyPeerAsync(dst: *mut c_void, dst_device: c_int, src: *const c_void, src_device: c_int, bytes: usize, stream: hipStream_t) {
@@ -69,22 +70,11 @@ hip_functions! {
 }
 
 impl Copy {
+    /// One row; what its ends are is found out by `checked_copy`.
     fn row(dst: *mut c_void, src: *const c_void, bytes: usize) -> Self {
-        Self {
-            dst: Address(dst),
-            dst_pitch: bytes,
-            src: Address(src.cast_mut()),
-            src_pitch: bytes,
-            row_bytes: bytes,
-            rows: 1,
-        }
+        let (dst, src, expected) = (Address(dst), Address(src.cast_mut()), (Place::Host, Place::Host));
+        Self { dst, dst_pitch: bytes, src, src_pitch: bytes, row_bytes: bytes, rows: 1, expected }
     }
-}
-
-/// Bytes from the first to the last of `rows` rows.
-fn span(pitch: usize, row_bytes: usize, rows: usize) -> Outcome<usize> {
-    let before_last = pitch.checked_mul(rows - 1);
-    before_last.and_then(|before| before.checked_add(row_bytes)).ok_or(hipError_t::hipErrorInvalidValue)
 }
 
 /// The copy, if it is allowed and there is anything to do.
@@ -97,10 +87,9 @@ fn checked_copy(copy: Copy, kind: hipMemcpyKind) -> Outcome<Option<Copy>> {
     }
     present(copy.dst.0)?;
     present(copy.src.0)?;
-    let dst = memory::place(copy.dst.0 as usize, span(copy.dst_pitch, copy.row_bytes, copy.rows)?)?;
-    let src = memory::place(copy.src.0 as usize, span(copy.src_pitch, copy.row_bytes, copy.rows)?)?;
-    memory::check_direction(kind, dst, src)?;
-    Ok(Some(copy))
+    let expected = copy.places()?;
+    memory::check_direction(kind, expected.0, expected.1)?;
+    Ok(Some(Copy { expected, ..copy }))
 }
 
 fn submit_copy(copy: Copy, kind: hipMemcpyKind, stream: hipStream_t) -> Outcome {

@@ -1,5 +1,8 @@
 //! How a grid is executed: its blocks spread over threads (`pool`), the threads of a block as a plain loop until one of them has to wait
 //! for the others (`block`), then as fibers (`fiber`) that meet at barriers and wave operations (`meet`).
+//!
+//! A kernel must not rely on what HIP does not promise either: a thread that spins until another thread of its block, or a block that
+//! has not started yet, writes something will spin forever, because threads give way at barriers and wave operations only.
 
 mod block;
 mod fiber;

@@ -23,6 +23,8 @@ pub(crate) struct Grid<'a> {
     blocks: u64,
     next: AtomicU64,
     chunk: AtomicU64,
+    /// No chunk is larger, so that every thread gets several.
+    chunk_limit: u64,
     /// The first failure; once set, no further block is started.
     failure: AtomicU32,
 }
@@ -30,12 +32,14 @@ pub(crate) struct Grid<'a> {
 impl<'a> Grid<'a> {
     pub fn new(launch: &'a Launch, wave: u32) -> Self {
         let Dim { x, y, z } = launch.grid;
+        let blocks = u64::from(x) * u64::from(y) * u64::from(z);
         Self {
             launch,
             wave,
-            blocks: u64::from(x) * u64::from(y) * u64::from(z),
+            blocks,
             next: AtomicU64::new(0),
             chunk: AtomicU64::new(1),
+            chunk_limit: blocks.div_ceil(threads() as u64 * 4),
             failure: AtomicU32::new(0),
         }
     }
@@ -51,10 +55,24 @@ impl<'a> Grid<'a> {
     }
 
     fn run_chunks(&self, worker: &mut Worker) {
+        let mut start = Instant::now();
         while let Some(blocks) = self.take() {
+            let count = blocks.end - blocks.start;
             if let Err(failure) = worker.run_blocks(self, blocks) {
                 let _ = self.failure.compare_exchange(0, failure.0, Ordering::AcqRel, Ordering::Relaxed);
             }
+            let now = Instant::now();
+            self.adjust_chunk(count, now - start);
+            start = now;
+        }
+    }
+
+    /// The first block is a poor witness when it had to fault its memory in, so chunks grow and shrink as they go.
+    fn adjust_chunk(&self, count: u64, time: Duration) {
+        if time < CHUNK_TIME / 2 {
+            self.chunk.fetch_max((count * 2).min(self.chunk_limit), Ordering::Relaxed);
+        } else if time > CHUNK_TIME * 4 {
+            self.chunk.fetch_min((count / 2).max(1), Ordering::Relaxed);
         }
     }
 
@@ -79,13 +97,15 @@ pub(crate) fn run_grid(grid: &Grid<'_>) -> Result<(), hipError_t> {
             return Ok(());
         }
         let block_time = start.elapsed().max(Duration::from_nanos(20));
-        let threads = config::options().map_or(1, |options| options.threads) as u64;
-        let by_time = (CHUNK_TIME.as_nanos() / block_time.as_nanos()).max(1) as u64;
-        grid.chunk.store(by_time.min(left.div_ceil(threads * 4)).max(1), Ordering::Relaxed);
+        let by_time = (CHUNK_TIME.as_nanos() / block_time.as_nanos()) as u64;
+        let chunk = by_time.clamp(1, grid.chunk_limit);
+        grid.chunk.store(chunk, Ordering::Relaxed);
         let worth =
             block_time.checked_mul(u32::try_from(left).unwrap_or(u32::MAX)).is_none_or(|time| time > WORTH_SHARING);
-        if threads > 1 && worth {
-            let shared = pool(threads as usize - 1).share(grid);
+        let helpers = threads() - 1;
+        if helpers > 0 && worth {
+            let useful = usize::try_from(left.div_ceil(chunk)).map_or(helpers, |chunks| chunks.min(helpers));
+            let shared = pool(helpers).share(grid, useful);
             grid.run_chunks(worker);
             drop(shared);
         } else {
@@ -93,6 +113,11 @@ pub(crate) fn run_grid(grid: &Grid<'_>) -> Result<(), hipError_t> {
         }
         grid.outcome()
     })
+}
+
+/// Threads that run blocks, the dispatcher included.
+fn threads() -> usize {
+    config::options().map_or(1, |options| options.threads)
 }
 
 /// The helpers and the grids they may help with.
@@ -135,10 +160,10 @@ fn pool(helpers: usize) -> &'static Pool {
 }
 
 impl Pool {
-    fn share<'a>(&'static self, grid: &'a Grid<'a>) -> Shared<'a> {
+    fn share<'a>(&'static self, grid: &'a Grid<'a>, useful: usize) -> Shared<'a> {
         let open = Open { grid: std::ptr::from_ref(grid).cast(), helpers: 0 };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).push(open);
-        self.work.notify_all();
+        (0..useful).for_each(|_| self.work.notify_one());
         Shared { pool: self, grid }
     }
 
