@@ -1,7 +1,7 @@
 //! One block at a time on one OS thread: the worker, its chunk of blocks, and what becomes of a block that fails. Kernels run on a stack
 //! of their own (the base, and more when threads wait), so that a failing one can be left behind wherever it stands.
 
-use super::fiber::{leave_for, switch, Stacks, Suspended};
+use super::fiber::{switch, Stacks, Suspended};
 use super::meet::{self, Meeting};
 use super::pool::Grid;
 use crate::device::MAX_SHARED_BYTES;
@@ -147,7 +147,7 @@ impl Worker {
 }
 
 /// What happens on the base: the blocks of the chunk, then home.
-unsafe extern "C" fn run_chunk() -> ! {
+unsafe extern "C" fn run_chunk() -> Suspended {
     let worker = active();
     // SAFETY: the worker of this OS thread; `chunk` lives on the OS thread's stack, which waits in `run_blocks`.
     unsafe {
@@ -159,7 +159,7 @@ unsafe extern "C" fn run_chunk() -> ! {
             (*worker).block.block_idx = Dim { x: (linear % x) as u32, y: (row % y) as u32, z: (row / y) as u32 };
             meet::run_block(worker, chunk);
         }
-        leave_for((*worker).home)
+        (*worker).home
     }
 }
 

@@ -53,6 +53,19 @@ pub(crate) unsafe fn leave_for(to: Suspended) -> ! {
     unsafe { asm!("mov rsp, {to}", "pop rax", "jmp rax", to = in(reg) to, options(noreturn)) }
 }
 
+/// What runs on a fresh stack; it returns what is to be continued next.
+pub(crate) type Entry = unsafe extern "C" fn() -> Suspended;
+
+/// The address of instructions that continue what a function returned.
+fn continue_returned() -> *const u8 {
+    let address;
+    // SAFETY: only takes the address of label 3, which is jumped over.
+    unsafe {
+        asm!("lea {address}, [rip + 3f]", "jmp 2f", "3:", "mov rsp, rax", "pop rax", "jmp rax", "2:", address = out(reg) address);
+    }
+    address
+}
+
 /// The stacks of one OS thread. They are kept for the next block and unmapped with the thread.
 pub(crate) struct Stacks {
     slabs: Vec<*mut u8>,
@@ -60,11 +73,13 @@ pub(crate) struct Stacks {
     /// From one stack to the next: a guard page and the room above it. Not a power of two, because at such distances the pages of
     /// all stacks would share a few places of the processor's address cache, and each switch would miss it.
     stride: usize,
+    after_entry: *const u8,
 }
 
 impl Stacks {
     pub fn new() -> Self {
-        Self { slabs: Vec::new(), free: Vec::new(), stride: page_bytes() + STACK_ROOM }
+        let stride = page_bytes() + STACK_ROOM;
+        Self { slabs: Vec::new(), free: Vec::new(), stride, after_entry: continue_returned() }
     }
 
     /// A stack that no one uses; `None` when the system has no more address space.
@@ -86,16 +101,19 @@ impl Stacks {
         self.free.extend((0..(self.slabs.len() * SLAB_STACKS) as u32).rev());
     }
 
-    /// Readies a stack so that continuing it calls `entry`, which never returns.
-    pub fn prepare(&self, stack: u32, entry: unsafe extern "C" fn() -> !) -> Suspended {
+    /// Readies a stack so that continuing it calls `entry`, and what that returns is continued next.
+    #[inline(always)]
+    pub fn prepare(&self, stack: u32, entry: Entry) -> Suspended {
         // Stacks lie a multiple of the cache's way size apart: started at the same offset, the tops of 256 of them would fight for
         // the same few cache lines. Sixty-four different offsets spread them.
         let colour = (stack as usize % 64) * 64;
-        let top = self.bottom(stack).wrapping_add(self.stride - 64 - colour);
-        // At entry the stack is 16-byte aligned plus 8, as after a call; `switch` has taken the entry address off by then.
-        let start = top.wrapping_sub(16);
-        // SAFETY: `start` lies within the mapped stack, 8-byte aligned.
-        unsafe { start.cast::<unsafe extern "C" fn() -> !>().write(entry) };
+        let start = self.bottom(stack).wrapping_add(self.stride - 64 - colour);
+        // `switch` takes the entry off; then the stack is as after a call, with the address to return to on top.
+        // SAFETY: `start` lies within the mapped stack, aligned to 16, with room above for two words.
+        unsafe {
+            start.cast::<Entry>().write(entry);
+            start.cast::<*const u8>().add(1).write(self.after_entry);
+        }
         start
     }
 

@@ -6,7 +6,7 @@
 //! always go on, and a legal kernel never hangs.
 
 use super::block::{active, Chunk, Worker};
-use super::fiber::{leave_for, switch, Suspended};
+use super::fiber::{switch, Suspended};
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
 use crate::report::Cause;
@@ -263,16 +263,16 @@ unsafe fn run_unstarted(worker: *mut Worker, chunk: &Chunk) {
 }
 
 /// What happens on a further stack: threads not yet started, then whatever can run.
-unsafe extern "C" fn run_further() -> ! {
+unsafe extern "C" fn run_further() -> Suspended {
     let worker = active();
     // SAFETY: started by `next_to_run` on this OS thread. The stack goes back to the worker while we stand on it, but nobody can
-    // take it before `leave_for` has left it.
+    // take it before we have left it.
     unsafe {
         let stack = (*worker).meeting.starting;
         run_unstarted(worker, Worker::chunk(worker));
         let next = next_to_run(worker).place(worker);
         (*worker).stacks.put(stack);
-        leave_for(next)
+        next
     }
 }
 
