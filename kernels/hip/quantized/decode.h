@@ -1,22 +1,27 @@
 // Weights back to floating point: a whole tensor, or the rows that a list of ids names (an embedding).
-// Four weights a thread, so that results leave in pieces of 8 or 16 bytes that lie side by side.
+// Eight weights a thread: enough to share the work of reading a scale, few enough that results leave in pieces of 16
+// bytes that lie side by side.
 #pragma once
 
 constexpr u32 DECODE_THREADS = 256;
 
-// Weights 4 * quad .. of a row.
-template <typename F> DEVICE Vec<f32, 4> decode_four(const u8 *row, u32 quad) {
-    constexpr u32 QUADS = F::ELEMENTS / 4;
-    const u8 *block = row + (u64)(quad / QUADS) * F::BYTES;
-    const u32 within = quad % QUADS;
-    const Place place = F::place(within / 4);
-    const u32 word = F::quad(F::template raw<1>(block, place.unit, within % 4), 0, place.index);
+// Weights 8 * place .. of a row.
+template <typename F> DEVICE Vec<f32, 8> decode_eight(const u8 *row, u32 place_in_row) {
+    constexpr u32 EIGHTS = F::ELEMENTS / 8;
+    const u8 *block = row + (u64)(place_in_row / EIGHTS) * F::BYTES;
+    const u32 within = place_in_row % EIGHTS;
+    const Place place = F::place(within / 2);
+    const typename F::template Raw<2> raw = F::template raw<2>(block, place.unit, 2 * (within % 2));
     const Scale scale = F::scale(F::head(block, place.unit), place.index);
-    Vec<f32, 4> out;
+    Vec<f32, 8> out;
     UNROLL
-    for (u32 i = 0; i < 4; i++) {
-        const f32 value = scale.scale * (f32)((i32)(i8)(word >> (8 * i)) - (i32)F::ZERO);
-        out[i] = F::HAS_OFFSET ? value + scale.offset : value;
+    for (u32 w = 0; w < 2; w++) {
+        const u32 word = F::quad(raw, w, place.index);
+        UNROLL
+        for (u32 i = 0; i < 4; i++) {
+            const f32 value = scale.scale * (f32)((i32)(i8)(word >> (8 * i)) - (i32)F::ZERO);
+            out[4 * w + i] = F::HAS_OFFSET ? value + scale.offset : value;
+        }
     }
     return out;
 }
@@ -42,15 +47,19 @@ template <typename Body> DEVICE void for_chosen_rows(const RowChoice &choice, Bo
 
 template <typename F, typename Out>
 DEVICE void decode(const u8 *RESTRICT source, Out *RESTRICT out, u64 k, const RowChoice &choice) {
-    const u32 quad = block_x() * DECODE_THREADS + thread_x();
-    if (quad >= k / 4) return;
+    const u32 place = block_x() * DECODE_THREADS + thread_x();
+    if (place >= k / 8) return;
     for_chosen_rows(choice, [&](u32 row, u32 id) {
-        Vec<f32, 4> value = {};
-        if (id < choice.rows) value = decode_four<F>(source + id * (k / F::ELEMENTS * F::BYTES), quad);
-        Vec<Out, 4> narrow;
+        Vec<f32, 8> value = {};
+        if (id < choice.rows) value = decode_eight<F>(source + id * (k / F::ELEMENTS * F::BYTES), place);
+        constexpr u32 LANES = Lanes<Out>::count;
         UNROLL
-        for (u32 i = 0; i < 4; i++) narrow[i] = cast<Out>(value[i]);
-        store<4>(out + row * k + 4 * (u64)quad, narrow);
+        for (u32 from = 0; from < 8; from += LANES) {
+            Vec<Out, LANES> narrow;
+            UNROLL
+            for (u32 i = 0; i < LANES; i++) narrow[i] = cast<Out>(value[from + i]);
+            store<LANES>(out + row * k + 8 * (u64)place + from, narrow);
+        }
     });
 }
 

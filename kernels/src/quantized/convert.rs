@@ -66,7 +66,7 @@ impl Kernels {
         output_code(operation, out.dtype())?;
         weights.on(out.stream())?;
         let format = weights.format();
-        let each = if format.is_plain() { 1 } else { 4 };
+        let each = if format.is_plain() { 1 } else { 8 };
         let threads = (columns / each) as u64;
         if threads == 0 {
             return Ok(());
@@ -76,9 +76,9 @@ impl Kernels {
                 "{operation}: {columns} weights are too many for one call; split them"
             )));
         }
-        if !format.is_plain() && out.ptr().address() % (4 * out.dtype().size() as u64) != 0 {
+        if !format.is_plain() && out.ptr().address() % 16 != 0 {
             return Err(Error::refused(format!(
-                "{operation}: the result at {:?} must begin at a multiple of four elements",
+                "{operation}: the result at {:?} must begin at a multiple of 16 bytes",
                 out.ptr()
             )));
         }
