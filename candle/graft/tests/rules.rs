@@ -181,6 +181,18 @@ fn a_function_on_tensors_branches_into_the_overlay() {
 }
 
 #[test]
+fn a_test_may_be_replaced_by_the_overlay() {
+    let source = "fn golden(device: &Device) -> R { match device { Device::Cuda(_) => 1, Device::Cpu => 2 } }";
+    let bench = Bench::new()
+        .with("crate/tests/values.rs", source)
+        .with("overlay/tests/values/rocm_ops.rs", "pub fn rocm_golden() {}");
+    bench.graft(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let text = without_space(&bench.read("tests/values.rs"));
+    assert!(text.contains("ifdevice.is_rocm(){returnrocm_ops::rocm_golden(device);}match"), "{text}");
+    assert!(text.contains("Device::Rocm(_)=>1"), "{text}");
+}
+
+#[test]
 fn test_device_learns_rocm() {
     let source = "macro_rules! test_device { ($fn_name: ident, $test_cuda: ident, $test_metal: ident) => {\n\
         #[cfg(feature = \"cuda\")]\n#[test]\nfn $test_cuda() -> R { $fn_name(&D::new_cuda(0)?) }\n\

@@ -4,6 +4,7 @@
 
 use super::custom::CustomModules;
 use super::kernels::Kernels;
+use super::matmul::LazyBlas;
 use super::{RocmStorage, RocmStorageSlice, WrapErr};
 use crate::backend::BackendDevice;
 use crate::{CpuStorage, CpuStorageRef, DType, DeviceLocation, Result, Shape};
@@ -29,6 +30,7 @@ pub struct RocmDevice {
     id: DeviceId,
     stream: Stream,
     kernels: Arc<Kernels>,
+    blas: Arc<LazyBlas>,
     custom_modules: Arc<CustomModules>,
     random: Arc<Mutex<Random>>,
 }
@@ -49,16 +51,16 @@ impl std::fmt::Debug for RocmDevice {
 }
 
 impl RocmDevice {
-    fn on(stream: Stream, kernels: Arc<Kernels>) -> Self {
+    fn on(stream: Stream, blas: Arc<LazyBlas>, kernels: Arc<Kernels>) -> Self {
         let random = Arc::new(Mutex::new(Random { seed: FIRST_SEED, drawn: 0 }));
-        Self { id: DeviceId::new(), stream, kernels, custom_modules: Arc::default(), random }
+        Self { id: DeviceId::new(), stream, blas, kernels, custom_modules: Arc::default(), random }
     }
 
     /// A device with a stream of its own, which runs beside the others. Tensors of two streams may meet in an operation:
     /// what comes from the other stream is copied first.
     pub fn new_with_stream(ordinal: usize) -> Result<Self> {
-        let (shared, kernels) = shared_by_ordinal(ordinal)?;
-        Ok(Self::on(shared.device().new_stream().w()?, kernels))
+        let Shared { stream, kernels, .. } = shared_by_ordinal(ordinal)?;
+        Ok(Self::on(stream.device().new_stream().w()?, Arc::default(), kernels))
     }
 
     /// Tells this handle apart from others, of the same GPU too.
@@ -79,6 +81,10 @@ impl RocmDevice {
     /// The kernels of this device.
     pub fn kernels(&self) -> &Kernels {
         &self.kernels
+    }
+
+    pub(super) fn blas(&self) -> &LazyBlas {
+        &self.blas
     }
 
     /// Reports bad input that a kernel has met since the last time, such as an id out of range.
@@ -128,25 +134,33 @@ impl RocmDevice {
     }
 }
 
-/// What all handles of a GPU share: the stream of the plain ones, and the kernels, loaded once.
-fn shared_by_ordinal(ordinal: usize) -> Result<(Stream, Arc<Kernels>)> {
-    static SHARED: Mutex<BTreeMap<usize, (Stream, Arc<Kernels>)>> = Mutex::new(BTreeMap::new());
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((stream, kernels)) = shared.get(&ordinal) {
-        return Ok((stream.clone(), kernels.clone()));
+/// What all plain handles of a GPU share: the stream, the library bound to it, and the kernels, loaded once.
+#[derive(Clone)]
+struct Shared {
+    stream: Stream,
+    blas: Arc<LazyBlas>,
+    kernels: Arc<Kernels>,
+}
+
+fn shared_by_ordinal(ordinal: usize) -> Result<Shared> {
+    static SHARED: Mutex<BTreeMap<usize, Shared>> = Mutex::new(BTreeMap::new());
+    let mut known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(shared) = known.get(&ordinal) {
+        return Ok(shared.clone());
     }
     let stream = hip::Device::new(ordinal).w()?.new_stream().w()?;
     let kernels = Arc::new(Kernels::new(&stream).w()?);
-    shared.insert(ordinal, (stream.clone(), kernels.clone()));
-    Ok((stream, kernels))
+    let shared = Shared { stream, blas: Arc::default(), kernels };
+    known.insert(ordinal, shared.clone());
+    Ok(shared)
 }
 
 impl BackendDevice for RocmDevice {
     type Storage = RocmStorage;
 
     fn new(ordinal: usize) -> Result<Self> {
-        let (stream, kernels) = shared_by_ordinal(ordinal)?;
-        Ok(Self::on(stream, kernels))
+        let Shared { stream, blas, kernels } = shared_by_ordinal(ordinal)?;
+        Ok(Self::on(stream, blas, kernels))
     }
 
     fn location(&self) -> DeviceLocation {

@@ -1,9 +1,12 @@
-//! Matrix products. Transposed and broadcast operands are strides like any others, so nothing is copied first; batch
-//! dimensions that do not line up as one are walked here, a launch for each of the outer ones.
+//! Matrix products: by rocBLAS where the library is there and can take the operands as they lie, by our own kernels
+//! otherwise. Transposed and broadcast operands are strides like any others, so nothing is copied first; batch dimensions
+//! that do not line up as one are walked here, a product for each of the outer ones.
 
-use super::kernels::{Operand, OperandMut};
-use super::{kernel_dtype, RocmStorage, WrapErr};
+use super::kernels::{DType, Operand, OperandMut};
+use super::{kernel_dtype, RocmDevice, RocmStorage, WrapErr};
 use crate::{Layout, Result};
+use rocm_libraries::blas::{Blas, Element, Gemm, Matrix};
+use std::sync::OnceLock;
 
 /// The product of (..., m, k) and (..., k, n).
 pub(super) fn matmul(
@@ -25,9 +28,58 @@ pub(super) fn matmul(
         let left = Operand::new(left, dtype, starts[0], &dims[0], &strides[0]).w()?;
         let right = Operand::new(right, dtype, starts[1], &dims[1], &strides[1]).w()?;
         let mut out = OperandMut::new(product.slice.bytes_mut()?, dtype, first * m * n, &dims[2], &strides[2]).w()?;
-        device.kernels().matmul(&left, &right, &mut out).w()?;
+        multiply(device, &left, &right, &mut out).w()?;
     }
     Ok(product)
+}
+
+/// rocBLAS for a stream, looked for at the first product.
+#[derive(Default)]
+pub(super) struct LazyBlas(OnceLock<Option<Blas>>);
+
+impl LazyBlas {
+    fn get(&self, device: &RocmDevice) -> Option<&Blas> {
+        // A library that is there and does not start is no reason to fail: our own kernels do the same.
+        let start = || {
+            Blas::new(device.stream()).unwrap_or_else(|error| {
+                log::warn!("products go through our own kernels, because rocBLAS does not start: {error}");
+                None
+            })
+        };
+        self.0.get_or_init(start).as_ref()
+    }
+}
+
+/// One batch of products: (batch, m, k) and (batch, k, n) make (batch, m, n).
+fn multiply(device: &RocmDevice, left: &Operand<'_>, right: &Operand<'_>, out: &mut OperandMut<'_>) -> hip::Result<()> {
+    if let Some(product) = as_gemm(left, right, out).filter(Gemm::fits_blas) {
+        if let Some(blas) = device.blas().get(device) {
+            // SAFETY: all three layouts were checked to stay inside their memory, which belongs to the stream that the
+            // product is queued on, and the result is borrowed for writing.
+            return unsafe { blas.gemm(&product) };
+        }
+    }
+    device.kernels().matmul(left, right, out)
+}
+
+fn as_gemm(left: &Operand<'_>, right: &Operand<'_>, out: &OperandMut<'_>) -> Option<Gemm> {
+    let element = match left.dtype() {
+        DType::F16 => Element::F16,
+        DType::BF16 => Element::BF16,
+        DType::F32 => Element::F32,
+        DType::F64 => Element::F64,
+        _ => return None,
+    };
+    let (&[batch, m, k], &[.., n]) = (left.dims(), right.dims()) else { return None };
+    let matrix = |address: u64, strides: &[usize]| match *strides {
+        [batch_stride, row_stride, column_stride] => Some(Matrix { address, row_stride, column_stride, batch_stride }),
+        _ => None,
+    };
+    let a = matrix(left.ptr().address(), left.strides())?;
+    let b = matrix(right.ptr().address(), right.strides())?;
+    let c = matrix(out.ptr().address(), out.strides())?;
+    // A sum over nothing is our kernels' business.
+    (k > 0).then_some(Gemm { element, m, n, k, batch, a, b, c })
 }
 
 fn last_two(strides: &[usize]) -> [usize; 2] {

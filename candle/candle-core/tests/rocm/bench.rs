@@ -24,7 +24,7 @@ pub enum Range {
     Any,
     /// Away from zero.
     Positive,
-    /// Both signs, so small that sums and products of a few fit every dtype.
+    /// Whole numbers of both signs, so small that sums and products are exact in every dtype.
     Small,
 }
 
@@ -137,7 +137,9 @@ fn random(shape: &[usize], dtype: DType, range: Range, rng: &mut StdRng) -> Tens
         Range::Positive => (1., 9.),
         Range::Small => (if signed { -3. } else { 0. }, 3.),
     };
-    let values: Vec<f64> = (0..shape.iter().product()).map(|_| rng.random_range(low..high)).collect();
+    let whole = matches!(range, Range::Small);
+    let mut value = || -> f64 { rng.random_range(low..high) };
+    let values: Vec<f64> = (0..shape.iter().product()).map(|_| if whole { value().round() } else { value() }).collect();
     let tensor = Tensor::from_vec(values, shape, &Device::Cpu).expect("a tensor");
     tensor.to_dtype(dtype).expect("a dtype of the CPU's")
 }

@@ -173,24 +173,25 @@ impl Rules<'_, '_, '_> {
         self.patch.claim(range);
     }
 
-    /// A function on tensors that knows nothing of CUDA, but for which the overlay has an answer: tensors of the ROCm
-    /// device go to `rocm_name`, all others take upstream's way.
+    /// A function that knows nothing of CUDA, but for which the overlay has an answer: the ROCm device, or tensors on it,
+    /// go to `rocm_name`, all others take upstream's way.
     fn branch_into_overlay(&mut self, function: &Function, hook: &str) {
-        let what = || format!("{hook} (a hook of this name needs a function whose first argument is a named tensor)");
         let range = function.range.clone();
-        let (Some(body), Some(arguments)) = (function.body, self.arguments(function.signature)) else {
-            return self.hook_is_missing(range, what());
+        let first = function.signature.inputs.first().map(|input| self.patch.slice(&input.span().byte_range()));
+        let (Some(body), Some(arguments), Some(first)) = (function.body, self.arguments(function.signature), first)
+        else {
+            return self.hook_is_missing(range, format!("{hook} (the function has no named arguments)"));
         };
-        let Some((tensor, _)) = arguments.split_once(',') else {
-            return self.hook_is_missing(range, what());
-        };
+        let name = first.split(':').next().unwrap_or_default();
+        let device = if first.ends_with("Device") { name.to_string() } else { format!("{name}.device()") };
         let start = body.span().byte_range().start + 1;
         let indent = self.patch.indent(range.start);
         let text = format!(
-            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {tensor}.device().is_rocm() {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
+            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {device}.is_rocm() {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
         );
         self.record_hook(hook, function.signature);
         self.patch.insert(start, text, Rule::DeviceBranch, range.start);
+        self.visit_block(body);
     }
 
     /// An operation's `cuda_fwd`: same signature, the body calls the hook named for the type.

@@ -54,9 +54,8 @@ pub fn apply(
     overlay: &Overlay,
     waivers: &mut Waivers<'_>,
 ) -> Result<Findings> {
-    let in_source = patch.file.starts_with("src/");
     let folder = module_folder(patch.file);
-    let hooks = if in_source { overlay.hooks(&folder)? } else { BTreeSet::new() };
+    let hooks = overlay.hooks(&folder)?;
     let test_macros = BTreeSet::from(["test_device".to_string()]);
     let findings = Findings::default();
     let mut rules = Rules { patch, overlay, waivers, folder, hooks, test_macros, findings, failure: None };
