@@ -113,7 +113,11 @@ impl Platform {
     pub fn open(kind: PlatformKind, why: &str) -> Result<Self> {
         match kind {
             PlatformKind::Amd => Self::with_table(kind, amd_table()?, why),
-            PlatformKind::Host => Self::with_table(kind, hip_host::table(), why),
+            PlatformKind::Host => {
+                hip_host::options()
+                    .map_err(|why| Error::refused(format!("the embedded device cannot start: {why}")))?;
+                Self::with_table(kind, hip_host::table(), why)
+            }
             PlatformKind::Cuda => {
                 let table = hip_cuda::table().map_err(|why| Error::refused(why.to_string()))?;
                 Self::with_table(kind, table, why)
@@ -270,7 +274,7 @@ pub(crate) fn version_of(hip: &Hip) -> Result<(u32, u32, u32)> {
 
 fn no_device_hint(kind: PlatformKind) -> String {
     if kind != PlatformKind::Amd {
-        return "it reports no device".to_owned();
+        return "it reports no device; look at HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES".to_owned();
     }
     let kfd = std::path::Path::new("/dev/kfd");
     let driver = if !cfg!(target_os = "linux") {

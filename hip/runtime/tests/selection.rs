@@ -60,9 +60,12 @@ fn visible_devices_are_chosen_and_ordered_as_with_amd() {
 #[test]
 fn no_visible_device_and_bad_values_are_sentences() {
     let seen = seen_with(&[HOST, ("HIP_VISIBLE_DEVICES", "")]);
-    assert!(seen.starts_with("error:") && seen.contains("hipErrorNoDevice"), "{seen}");
+    assert!(
+        seen.starts_with("error:") && seen.contains("hipErrorNoDevice") && seen.contains("HIP_VISIBLE_DEVICES"),
+        "{seen}"
+    );
     let seen = seen_with(&[(hip::PLATFORM_VARIABLE, "metal")]);
     assert!(seen.starts_with("error:") && seen.contains("metal") && seen.contains("amd, host and cuda"), "{seen}");
     let seen = seen_with(&[HOST, ("HIP_HOST_DEVICES", "many")]);
-    assert!(seen.starts_with("error:"), "{seen}");
+    assert!(seen.starts_with("error:") && seen.contains("HIP_HOST_DEVICES=many is not a number of devices"), "{seen}");
 }
