@@ -282,3 +282,59 @@ fn arguments_may_come_packed() {
         assert_eq!(short, hipError_t::hipErrorInvalidValue);
     });
 }
+
+#[test]
+fn lanes_that_are_behind_are_waited_for_wherever_a_function_was_defined() {
+    on_both_waves(|wave| {
+        let module = Module::new(
+            r#"
+            // Defined, and so numbered, before everything that uses it.
+            __device__ int wave_sum(int value) {
+                for (int delta = warpSize / 2; delta > 0; delta /= 2) value += __shfl_xor(value, delta);
+                return value;
+            }
+            // Some lanes never enter the loop, the others leave it at different times; then all meet.
+            extern "C" __global__ void after_a_loop(int *out) {
+                int lane = __lane_id(), met = 0;
+                for (int round = 0; round < lane % 4; round++) met += __popcll(__ballot(1));
+                out[threadIdx.x] = wave_sum(met);
+            }
+            // A branch that the compiler is told to expect from nobody.
+            extern "C" __global__ void after_a_rare_branch(int *out) {
+                int lane = __lane_id(), met = 1;
+                if (__builtin_expect(lane % 8 == 3, 0)) met += __popcll(__ballot(1));
+                out[threadIdx.x] = wave_sum(met);
+            }
+            // The same in a loop around it, left in turn.
+            extern "C" __global__ void nested(int *out) {
+                int lane = __lane_id(), met = 0;
+                for (int outer = 0; outer < 3; outer++) {
+                    for (int round = 0; round < (lane + outer) % 3; round++) met += __popcll(__ballot(1));
+                    met += wave_sum(1);
+                }
+                out[threadIdx.x] = met;
+            }
+            "#,
+        );
+        let out = Buffer::<i32>::new(128);
+        let lanes_with =
+            |rounds: &dyn Fn(usize) -> usize, round: usize| (0..wave).filter(|lane| rounds(*lane) > round).count();
+        let met = |rounds: &dyn Fn(usize) -> usize, lane: usize| {
+            (0..rounds(lane)).map(|round| lanes_with(rounds, round)).sum::<usize>()
+        };
+
+        module.run("after_a_loop", 1, 128, &[(&out).into()]);
+        let expected: usize = (0..wave).map(|lane| met(&|lane| lane % 4, lane)).sum();
+        assert_eq!(out.read(), [expected as i32; 128]);
+
+        module.run("after_a_rare_branch", 1, 128, &[(&out).into()]);
+        let rare = wave / 8;
+        assert_eq!(out.read(), [(wave + rare * rare) as i32; 128]);
+
+        module.run("nested", 1, 128, &[(&out).into()]);
+        for (thread, got) in out.read().into_iter().enumerate() {
+            let expected: usize = (0..3).map(|outer| met(&|lane| (lane + outer) % 3, thread % wave) + wave).sum();
+            assert_eq!(got, expected as i32, "thread {thread}");
+        }
+    });
+}

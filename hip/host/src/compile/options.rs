@@ -151,9 +151,11 @@ impl Options {
         // A frame larger than a page touches every page of it, so that a stack that is used up is noticed at its guard page.
         let fixed = "-fstack-clash-protection -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
                      -fno-math-errno -fno-trapping-math -ffp-contract=off -fdiagnostics-color=never -pipe -w";
+        // Code stays in the order of the text: among lanes that wait at different places, the device lets those at the lowest
+        // address go first, because the others wait for them behind the loop or the branch that they are in.
         let family = match compiler.family {
-            Family::Gcc => "-fno-gnu-unique -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none",
-            Family::Clang => "-Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none -Wno-unused-command-line-argument",
+            Family::Gcc => "-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-gnu-unique -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none",
+            Family::Clang => "-mllvm -disable-block-placement -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none -Wno-unused-command-line-argument",
         };
         let checked = match (self.checked, compiler.family) {
             (false, _) => "",

@@ -2,7 +2,7 @@
 //!
 //! A block starts as a plain loop over its threads. The first thread that has to wait is set aside where it stands, and the loop goes on
 //! with the threads not yet started; and so on. Waits are resolved when nobody can run: a wave whose live lanes all wait completes the
-//! wave operation that comes first in the text; a block whose live threads all wait at the barrier passes it. Some thread can therefore
+//! wave operation that comes first in the code; a block whose live threads all wait at the barrier passes it. Some thread can therefore
 //! always go on, and a legal kernel never hangs.
 
 use super::block::{active, Chunk, Worker};
@@ -10,6 +10,7 @@ use super::fiber::{switch, Suspended};
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
 use crate::report::Cause;
+use std::arch::asm;
 use std::ffi::c_int;
 
 const MAX_THREADS: usize = MAX_BLOCK_THREADS as usize;
@@ -44,8 +45,9 @@ pub(crate) struct Meeting {
     ready_head: u32,
     ready_count: u32,
     ready: [u16; MAX_THREADS],
-    /// The wave operation each waiting thread is at.
+    /// The wave operation each waiting thread is at, and the address of the instruction behind it.
     sites: [u32; MAX_THREADS],
+    places: [usize; MAX_THREADS],
     suspended: [Suspended; MAX_THREADS],
     waves: [Wave; MAX_WAVES],
 }
@@ -86,6 +88,7 @@ impl Meeting {
             ready_count: 0,
             ready: [0; MAX_THREADS],
             sites: [0; MAX_THREADS],
+            places: [0; MAX_THREADS],
             suspended: [std::ptr::null_mut(); MAX_THREADS],
             waves: [Wave { live: 0, operating: 0, at_barrier: 0, brought: [0; 64], result }; MAX_WAVES],
         }
@@ -178,11 +181,13 @@ impl Meeting {
     fn complete(&mut self, index: usize) {
         let wave = &mut self.waves[index];
         let first_thread = (index as u32) << self.lane_bits;
-        let sites = &self.sites[first_thread as usize..];
-        // Loop bodies come before what follows them in the text, so the first site is the one the others still have to wait for.
-        let first_site = lanes(wave.operating).map(|lane| sites[lane as usize]).min();
-        let at_first = |lane: &u32| Some(sites[*lane as usize]) == first_site;
-        let group = lanes(wave.operating).filter(at_first).fold(0u64, |mask, lane| mask | 1 << lane);
+        let (sites, places) = (&self.sites[first_thread as usize..], &self.places[first_thread as usize..]);
+        // Loop bodies come before what follows them, so whoever is at the lowest address is who the others have to wait for. The
+        // text's own order would not do: a function may be defined long before the loop that it is called behind. But the lanes that
+        // meet are those at the same place of the text, since the compiler may have made several copies of it.
+        let behind = lanes(wave.operating).min_by_key(|lane| places[*lane as usize]).map(|lane| sites[lane as usize]);
+        let at_same_site = |lane: &u32| Some(sites[*lane as usize]) == behind;
+        let group = lanes(wave.operating).filter(at_same_site).fold(0u64, |mask, lane| mask | 1 << lane);
         wave.result.active = group;
         let size = 1 << self.lane_bits;
         wave.result.value[..size].copy_from_slice(&wave.brought[..size]);
@@ -369,8 +374,27 @@ pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32
     }
 }
 
-/// A wave operation, called by kernels.
-pub(super) unsafe extern "C" fn wave(thread: u32, site: u32, value: u64) -> *const WaveResult {
+/// A wave operation, as kernels call it: the address behind the call goes along as a fourth argument.
+pub(super) fn wave_entry() -> unsafe extern "C" fn(u32, u32, u64) -> *const WaveResult {
+    let address: *const u8;
+    // SAFETY: only takes the address of label 3, which is jumped over. There the stack is as a call has left it.
+    unsafe {
+        asm!(
+            "lea {address}, [rip + 3f]",
+            "jmp 2f",
+            "3:",
+            "mov rcx, [rsp]",
+            "jmp {wave}",
+            "2:",
+            address = out(reg) address,
+            wave = sym wave,
+        );
+        std::mem::transmute::<*const u8, unsafe extern "C" fn(u32, u32, u64) -> *const WaveResult>(address)
+    }
+}
+
+/// A wave operation.
+unsafe extern "C" fn wave(thread: u32, site: u32, value: u64, place: usize) -> *const WaveResult {
     let worker = active();
     // SAFETY: kernels call this on a stack of this OS thread's worker.
     unsafe {
@@ -379,6 +403,7 @@ pub(super) unsafe extern "C" fn wave(thread: u32, site: u32, value: u64) -> *con
         meeting.note_waiting(thread, wave_size);
         let (wave, lane) = meeting.wave_and_lane(thread);
         meeting.sites[thread as usize % MAX_THREADS] = site;
+        meeting.places[thread as usize % MAX_THREADS] = place;
         meeting.waves[wave].brought[lane as usize] = value;
         meeting.waves[wave].operating |= 1 << lane;
         meeting.try_complete(wave);

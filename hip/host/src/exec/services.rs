@@ -3,7 +3,7 @@
 
 use super::block::active;
 use super::fiber::leave_for;
-use super::meet::{barrier, wave};
+use super::meet::{barrier, wave_entry};
 use crate::module_abi::{Runtime, ABI};
 use crate::report::Cause;
 use crate::{checked, clock};
@@ -15,8 +15,19 @@ pub(crate) fn services() -> &'static Runtime {
     static SERVICES: OnceLock<Services> = OnceLock::new();
     let (shadow, arena_base, arena_bytes) = checked::arena()
         .map_or((std::ptr::null_mut(), 0, 0), |arena| (arena.shadow(), arena.base() as u64, arena.bytes() as u64));
-    let make =
-        || Services(Runtime { abi: ABI, barrier, wave, trap, violation, clock_ns, shadow, arena_base, arena_bytes });
+    let make = || {
+        Services(Runtime {
+            abi: ABI,
+            barrier,
+            wave: wave_entry(),
+            trap,
+            violation,
+            clock_ns,
+            shadow,
+            arena_base,
+            arena_bytes,
+        })
+    };
     &SERVICES.get_or_init(make).0
 }
 
