@@ -123,6 +123,39 @@ fn launch_overhead(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+fn allocation(bench: &Bench) -> Result<()> {
+    const ROUNDS: usize = 1000;
+    let stream = &bench.stream;
+    let sizes = [4 << 10, 300 << 10, 5 << 20];
+    let pooled = || -> Result<()> {
+        for round in 0..ROUNDS {
+            stream.alloc::<u8>(sizes[round % sizes.len()])?;
+        }
+        Ok(())
+    };
+    let table = stream.device().platform().table();
+    let system = || -> Result<()> {
+        for round in 0..ROUNDS {
+            let mut pointer = std::ptr::null_mut();
+            // SAFETY: the pointer is to a live pointer; what is allocated is freed once, unused.
+            let code = unsafe { (table.hipMalloc)(&mut pointer, sizes[round % sizes.len()]) };
+            assert!(code.is_success(), "{code}");
+            // SAFETY: as above.
+            let code = unsafe { (table.hipFree)(pointer) };
+            assert!(code.is_success(), "{code}");
+        }
+        Ok(())
+    };
+    let (pooled, system) = best_of(20, pooled, system)?;
+    let each = |seconds: f64| seconds / ROUNDS as f64 * 1e6;
+    println!(
+        "memory: {:.3} us to allocate and free from the pool, {:.3} us from the system",
+        each(pooled),
+        each(system)
+    );
+    Ok(())
+}
+
 fn streaming(bench: &Bench) -> Result<()> {
     let count = 16 << 20;
     let (stream, axpy) = (&bench.stream, bench.kernel("axpy")?);
@@ -213,6 +246,7 @@ fn main() -> Result<()> {
     let module = Module::load(&device, Compiler::new(device.platform())?.compile(&program)?)?;
     let bench = Bench { stream: device.new_stream()?, module };
     launch_overhead(&bench)?;
+    allocation(&bench)?;
     streaming(&bench)?;
     barriers(&bench)
 }
