@@ -67,3 +67,6 @@ typedef unsigned long long ulonglong;
 #include "hip_host/math.h"
 #include "hip_host/integer.h"
 #include "hip_host/entry.h"
+
+// A branch that is rare still stays where it is in the text; see `flags` in compile/options.rs.
+#define __builtin_expect(value, expected) (value)

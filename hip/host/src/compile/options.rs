@@ -152,10 +152,11 @@ impl Options {
         let fixed = "-fstack-clash-protection -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
                      -fno-math-errno -fno-trapping-math -ffp-contract=off -fdiagnostics-color=never -pipe -w";
         // Code stays in the order of the text: among lanes that wait at different places, the device lets those at the lowest
-        // address go first, because the others wait for them behind the loop or the branch that they are in.
+        // address go first, because the others wait for them behind the loop or the branch that they are in. Clang keeps loops
+        // together by itself.
         let family = match compiler.family {
             Family::Gcc => "-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-gnu-unique -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none",
-            Family::Clang => "-mllvm -disable-block-placement -Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none -Wno-unused-command-line-argument",
+            Family::Clang => "-Wl,-Bsymbolic -Wl,--as-needed -Wl,--build-id=none -Wno-unused-command-line-argument",
         };
         let checked = match (self.checked, compiler.family) {
             (false, _) => "",
