@@ -5,7 +5,8 @@
 
 constexpr u32 ENCODE_THREADS = 64;
 
-// A product that is rounded before anything is added to it, as on the CPU; left alone the compiler would fuse the two.
+// A product that is rounded before anything is added to it or taken from it, as on the CPU; left alone the compiler would
+// fuse the two.
 DEVICE f32 rounded_product(f32 a, f32 b) {
 #if defined(TARGET_NVIDIA)
     return __fmul_rn(a, b);
@@ -86,7 +87,7 @@ template <bool WITH_SUM> DEVICE void encode_bytes(const f32 *values, u8 *block) 
     i32 sum = 0;
     NO_UNROLL
     for (u32 i = 0; i < 32; i++) {
-        const i8 q = saturate<i8>(round_(values[i] * inverse));
+        const i8 q = saturate<i8>(round_(rounded_product(values[i], inverse)));
         block[(WITH_SUM ? 4 : 2) + i] = (u8)q;
         sum += q;
     }
@@ -103,7 +104,7 @@ DEVICE void encode_q8k(const f32 *values, u8 *block) {
         i32 sum = 0;
         NO_UNROLL
         for (u32 i = 0; i < 16; i++) {
-            const i8 q = saturate<i8>(round_(inverse * values[16 * piece + i]));
+            const i8 q = saturate<i8>(round_(rounded_product(inverse, values[16 * piece + i])));
             block[4 + 16 * piece + i] = (u8)q;
             sum += q;
         }

@@ -77,7 +77,7 @@ template <typename F> DEVICE void drop_cargo(const TileCargo &cargo, TileStep &t
 
 template <typename F>
 DEVICE void multiply_step(const TileStep &tile, u32 x, u32 y, f32 (&sum)[TILE_SPOTS][TILE_SPOTS]) {
-    i32 dot[TILE_SPOTS][TILE_SPOTS];
+    DotInts dot[TILE_SPOTS][TILE_SPOTS];
     f32 part[TILE_SPOTS][TILE_SPOTS];
     UNROLL
     for (u32 half = 0; half < 2; half++) {
@@ -90,12 +90,12 @@ DEVICE void multiply_step(const TileStep &tile, u32 x, u32 y, f32 (&sum)[TILE_SP
             UNROLL
             for (u32 i = 0; i < TILE_SPOTS; i++) {
                 const bool fresh = half == 0 || F::MERGE == 1;
-                dot[i][j] = dot16(weights[i], bytes, fresh ? 0 : dot[i][j]);
+                dot[i][j] = dot16(weights[i], bytes, fresh ? dot_from(0) : dot[i][j]);
                 if (F::MERGE == 1) {
-                    const f32 scaled = tile.scale[half][y + TILE_SIDE * i] * (f32)dot[i][j];
+                    const f32 scaled = tile.scale[half][y + TILE_SIDE * i] * dot_total(dot_floats(dot[i][j]));
                     part[i][j] = half == 0 ? scaled : part[i][j] + scaled;
                 } else {
-                    part[i][j] = (f32)dot[i][j];
+                    if (half == 1) part[i][j] = dot_total(dot_floats(dot[i][j]));
                 }
             }
         }

@@ -76,7 +76,7 @@ struct RoutedColumns {
 
 template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
 DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activations, const Columns &columns, u32 k, u32 lane,
-                       u32 team, f32 (&sum)[ROWS][COLUMNS]) {
+                       u32 team, DotFloats (&sum)[ROWS][COLUMNS]) {
     u32 column[COLUMNS];
     UNROLL
     for (u32 c = 0; c < COLUMNS; c++) column[c] = columns.source(c);
@@ -114,11 +114,11 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
                 const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.half(piece % 2);
                 UNROLL
                 for (u32 r = 0; r < ROWS; r++) {
-                    i32 dot = F::ZERO ? -(i32)F::ZERO * total : 0;
+                    DotInts dot = dot_from(F::ZERO ? -(i32)F::ZERO * total : 0);
                     UNROLL
                     for (u32 m = 0; m < F::MERGE; m++) dot = dot16(integers[r][m], bytes[m], dot);
-                    f32 part = scale[r].scale * (f32)dot;
-                    if (F::HAS_OFFSET) part += scale[r].offset * (f32)total;
+                    DotFloats part = scale[r].scale * dot_floats(dot);
+                    if (F::HAS_OFFSET) part = dot_plus(part, scale[r].offset * (f32)total);
                     sum[r][c] += step.step * part;
                 }
             }
@@ -134,15 +134,19 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Col
     const u32 first = (block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2)) * ROWS;
     const u64 row_bytes = (u64)(k / F::ELEMENTS) * F::BYTES;
     const u8 *row[ROWS];
-    f32 sum[ROWS][COLUMNS];
+    DotFloats running[ROWS][COLUMNS] = {};
     UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one and are not stored.
         row[r] = weights + min_of(first + r, rows - 1) * row_bytes;
-        UNROLL
-        for (u32 c = 0; c < COLUMNS; c++) sum[r][c] = 0.0f;
     }
-    accumulate<F, ROWS, COLUMNS>(row, activations, columns, k, lane, team, sum);
+    accumulate<F, ROWS, COLUMNS>(row, activations, columns, k, lane, team, running);
+    f32 sum[ROWS][COLUMNS];
+    UNROLL
+    for (u32 r = 0; r < ROWS; r++) {
+        UNROLL
+        for (u32 c = 0; c < COLUMNS; c++) sum[r][c] = dot_total(running[r][c]);
+    }
 
     const u32 wave = wave_size();
     if (team > 1) {

@@ -62,29 +62,80 @@ DEVICE i32 dot4(u32 a, u32 b, i32 sum) {
 #endif
 }
 
-#if defined(TARGET_HOST) && defined(__SSE2__)
+// Dot products in the making. On a GPU a thread has one sum; on the embedded device it has as many as a vector register has
+// lanes, in integers within a piece and in floats across pieces, and adds the lanes up once at the end of a row.
+#if defined(TARGET_HOST) && defined(__AVX2__)
 typedef i8 Bytes16 __attribute__((vector_size(16)));
-typedef i8 Bytes8 __attribute__((vector_size(8)));
+typedef i16 Shorts16 __attribute__((vector_size(32)));
+typedef i32 DotInts __attribute__((vector_size(32)));
+typedef f32 DotFloats __attribute__((vector_size(32)));
+constexpr u32 DOT_LANES = 8;
+#elif defined(TARGET_HOST) && defined(__SSE2__)
+typedef i8 Bytes16 __attribute__((vector_size(16)));
 typedef i16 Shorts8 __attribute__((vector_size(16)));
-typedef i32 Ints4 __attribute__((vector_size(16)));
-DEVICE Shorts8 upper_bytes(Bytes16 v, Bytes16 filler, bool high) {
-    // Each byte in the upper half of a 16-bit lane, then shifted down with its sign.
-    Bytes16 wide = high ? __builtin_shuffle(filler, v, Bytes16{0, 24, 1, 25, 2, 26, 3, 27, 4, 28, 5, 29, 6, 30, 7, 31})
-                        : __builtin_shuffle(filler, v, Bytes16{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
-    return (Shorts8)wide >> 8;
-}
+typedef i32 DotInts __attribute__((vector_size(16)));
+typedef f32 DotFloats __attribute__((vector_size(16)));
+constexpr u32 DOT_LANES = 4;
+#else
+typedef i32 DotInts;
+typedef f32 DotFloats;
+constexpr u32 DOT_LANES = 1;
 #endif
 
-// sum + the dot product of sixteen signed bytes.
-DEVICE i32 dot16(const Words<4> &a, const Words<4> &b, i32 sum) {
+// A sum that begins with `first`.
+DEVICE DotInts dot_from(i32 first) {
 #if defined(TARGET_HOST) && defined(__SSE2__)
+    DotInts sum = {};
+    sum[0] = first;
+    return sum;
+#else
+    return first;
+#endif
+}
+
+// sum + the dot product of sixteen signed bytes.
+DEVICE DotInts dot16(const Words<4> &a, const Words<4> &b, DotInts sum) {
+#if defined(TARGET_HOST) && defined(__AVX2__)
+    const Shorts16 x = __builtin_convertvector(bit_cast<Bytes16>(a), Shorts16);
+    const Shorts16 y = __builtin_convertvector(bit_cast<Bytes16>(b), Shorts16);
+    return sum + (DotInts)__builtin_ia32_pmaddwd256(x, y);
+#elif defined(TARGET_HOST) && defined(__SSE2__)
+    // Each byte in the upper half of a 16-bit lane, then shifted down with its sign.
     const Bytes16 x = bit_cast<Bytes16>(a), y = bit_cast<Bytes16>(b), zero = {};
-    Ints4 pairs = __builtin_ia32_pmaddwd128(upper_bytes(x, zero, false), upper_bytes(y, zero, false)) +
-                  __builtin_ia32_pmaddwd128(upper_bytes(x, zero, true), upper_bytes(y, zero, true));
-    return sum + ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]));
+    const Bytes16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
+    const Shorts8 x0 = (Shorts8)__builtin_shuffle(zero, x, low) >> 8, x1 = (Shorts8)__builtin_shuffle(zero, x, high) >> 8;
+    const Shorts8 y0 = (Shorts8)__builtin_shuffle(zero, y, low) >> 8, y1 = (Shorts8)__builtin_shuffle(zero, y, high) >> 8;
+    return sum + (DotInts)__builtin_ia32_pmaddwd128(x0, y0) + (DotInts)__builtin_ia32_pmaddwd128(x1, y1);
 #else
     UNROLL
     for (u32 i = 0; i < 4; i++) sum = dot4(a[i], b[i], sum);
+    return sum;
+#endif
+}
+
+DEVICE DotFloats dot_floats(DotInts sum) {
+#if defined(TARGET_HOST) && defined(__SSE2__)
+    return __builtin_convertvector(sum, DotFloats);
+#else
+    return (f32)sum;
+#endif
+}
+// sum + value, once and not in every lane.
+DEVICE DotFloats dot_plus(DotFloats sum, f32 value) {
+#if defined(TARGET_HOST) && defined(__SSE2__)
+    sum[0] += value;
+    return sum;
+#else
+    return sum + value;
+#endif
+}
+DEVICE f32 dot_total(DotFloats sum) {
+#if defined(TARGET_HOST) && defined(__SSE2__)
+    f32 total = 0.0f;
+    UNROLL
+    for (u32 i = 0; i < DOT_LANES; i++) total += sum[i];
+    return total;
+#else
     return sum;
 #endif
 }
