@@ -166,7 +166,7 @@ impl Device {
     /// What a person reads: the processor and the threads in use.
     pub fn name(&self) -> String {
         let threads = config::options().map_or(1, |options| options.threads);
-        format!("Embedded device ({}, {threads} threads)", processor())
+        format!("Embedded device ({}, {threads} thread{})", processor(), if threads == 1 { "" } else { "s" })
     }
 
     /// The architecture that code objects must be made for.

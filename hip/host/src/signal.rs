@@ -57,20 +57,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
         let address = (*info).si_addr() as usize;
         let stack_overflow = signal == libc::SIGSEGV && (*worker).is_stack_guard(address);
         let home = (*worker).give_up(None, Cause::Signal { number: signal, address, stack_overflow });
-        redirect(context.cast(), home);
-    }
-}
-
-/// Makes the interrupted code continue at `home` instead, as `fiber::switch` would.
-///
-/// # Safety
-/// `context` is a signal's, `home` a suspended fiber.
-unsafe fn redirect(context: *mut libc::ucontext_t, home: *mut u8) {
-    // SAFETY: the word at `home` is where it continues; it is taken off the stack.
-    unsafe {
-        let registers = &mut (*context).uc_mcontext.gregs;
-        registers[libc::REG_RIP as usize] = home.cast::<i64>().read();
-        registers[libc::REG_RSP as usize] = home as i64 + 8;
+        exec::redirect(context.cast(), home);
     }
 }
 

@@ -1,7 +1,8 @@
 //! One block at a time on one OS thread: the worker, its chunk of blocks, and what becomes of a block that fails. Kernels run on a stack
 //! of their own (the base, and more when threads wait), so that a failing one can be left behind wherever it stands.
 
-use super::fiber::{switch, Stacks, Suspended};
+use super::fiber::Stacks;
+use super::jump::{switch, Suspended};
 use super::meet::{self, Meeting};
 use super::pool::Grid;
 use crate::device::MAX_SHARED_BYTES;

@@ -1,70 +1,11 @@
-//! Stacks and the switch between them. A fiber here is nothing but a stack pointer: everything else about it lies on its stack. The
-//! switch is written in assembly because nothing else can do it; it costs a few nanoseconds.
+//! The stacks of an OS thread. A fiber here is nothing but a stack pointer into one of them; everything else about it lies on the stack.
 
-use std::arch::asm;
+use super::jump::{begin, Entry, Suspended, WORD_STRIDE};
 
 /// Room for a thread's local variables. Only what is touched takes memory.
 const STACK_ROOM: usize = 256 << 10;
 /// Stacks mapped at a time.
 const SLAB_STACKS: usize = 16;
-
-/// Where a suspended fiber continues: its stack pointer, below which lie the address to continue at and what the compiler keeps.
-pub(crate) type Suspended = *mut u8;
-
-/// Suspends the running fiber into `save` and continues `to`. Returns when someone continues `save`.
-///
-/// # Safety
-/// `to` was made by [`Stacks::prepare`] or stored by this function, on this OS thread, and is continued only once. Both stacks stay
-/// mapped. No reference to data that the other side changes may be held across the call.
-#[inline(always)]
-pub(crate) unsafe fn switch(save: *mut Suspended, to: Suspended) {
-    // rbx and rbp cannot be named as clobbered, so they are saved by hand; the compiler saves whichever others it needs.
-    // SAFETY: the caller's promise; the stack pointer is the same when control comes back to label 2.
-    unsafe {
-        asm!(
-            "push rbp",
-            "push rbx",
-            "lea rax, [rip + 2f]",
-            "push rax",
-            "mov [rdi], rsp",
-            "mov rsp, rsi",
-            "pop rax",
-            "jmp rax",
-            "2:",
-            "pop rbx",
-            "pop rbp",
-            inout("rdi") save => _,
-            inout("rsi") to => _,
-            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
-            clobber_abi("sysv64"),
-        );
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("the embedded device knows how to switch between the threads of a block on x86-64 only");
-
-/// Continues `to` and forgets the running code.
-///
-/// # Safety
-/// As for [`switch`].
-pub(crate) unsafe fn leave_for(to: Suspended) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe { asm!("mov rsp, {to}", "pop rax", "jmp rax", to = in(reg) to, options(noreturn)) }
-}
-
-/// What runs on a fresh stack; it returns what is to be continued next.
-pub(crate) type Entry = unsafe extern "C" fn() -> Suspended;
-
-/// The address of instructions that continue what a function returned.
-fn continue_returned() -> *const u8 {
-    let address;
-    // SAFETY: only takes the address of label 3, which is jumped over.
-    unsafe {
-        asm!("lea {address}, [rip + 3f]", "jmp 2f", "3:", "mov rsp, rax", "pop rax", "jmp rax", "2:", address = out(reg) address);
-    }
-    address
-}
 
 /// The stacks of one OS thread. They are kept for the next block and unmapped with the thread.
 pub(crate) struct Stacks {
@@ -73,13 +14,13 @@ pub(crate) struct Stacks {
     /// From one stack to the next: a guard page and the room above it. Not a power of two, because at such distances the pages of
     /// all stacks would share a few places of the processor's address cache, and each switch would miss it.
     stride: usize,
-    after_entry: *const u8,
+    begin: *const u8,
 }
 
 impl Stacks {
     pub fn new() -> Self {
         let stride = page_bytes() + STACK_ROOM;
-        Self { slabs: Vec::new(), free: Vec::new(), stride, after_entry: continue_returned() }
+        Self { slabs: Vec::new(), free: Vec::new(), stride, begin: begin() }
     }
 
     /// A stack that no one uses; `None` when the system has no more address space.
@@ -108,11 +49,10 @@ impl Stacks {
         // the same few cache lines. Sixty-four different offsets spread them.
         let colour = (stack as usize % 64) * 64;
         let start = self.bottom(stack).wrapping_add(self.stride - 64 - colour);
-        // `switch` takes the entry off; then the stack is as after a call, with the address to return to on top.
         // SAFETY: `start` lies within the mapped stack, aligned to 16, with room above for two words.
         unsafe {
-            start.cast::<Entry>().write(entry);
-            start.cast::<*const u8>().add(1).write(self.after_entry);
+            start.cast::<*const u8>().write(self.begin);
+            start.add(WORD_STRIDE).cast::<Entry>().write(entry);
         }
         start
     }

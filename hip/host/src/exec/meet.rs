@@ -6,11 +6,10 @@
 //! always go on, and a legal kernel never hangs.
 
 use super::block::{active, Chunk, Worker};
-use super::fiber::{switch, Suspended};
+use super::jump::{switch, Suspended};
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
 use crate::report::Cause;
-use std::arch::asm;
 use std::ffi::c_int;
 
 const MAX_THREADS: usize = MAX_BLOCK_THREADS as usize;
@@ -374,27 +373,8 @@ pub(super) unsafe extern "C" fn barrier(thread: u32, predicate: c_int, kind: u32
     }
 }
 
-/// A wave operation, as kernels call it: the address behind the call goes along as a fourth argument.
-pub(super) fn wave_entry() -> unsafe extern "C" fn(u32, u32, u64) -> *const WaveResult {
-    let address: *const u8;
-    // SAFETY: only takes the address of label 3, which is jumped over. There the stack is as a call has left it.
-    unsafe {
-        asm!(
-            "lea {address}, [rip + 3f]",
-            "jmp 2f",
-            "3:",
-            "mov rcx, [rsp]",
-            "jmp {wave}",
-            "2:",
-            address = out(reg) address,
-            wave = sym wave,
-        );
-        std::mem::transmute::<*const u8, unsafe extern "C" fn(u32, u32, u64) -> *const WaveResult>(address)
-    }
-}
-
-/// A wave operation.
-unsafe extern "C" fn wave(thread: u32, site: u32, value: u64, place: usize) -> *const WaveResult {
+/// A wave operation. Kernels call it by way of [`pass_place`](super::jump::pass_place), which adds the place.
+pub(super) unsafe extern "C" fn wave(thread: u32, site: u32, value: u64, place: usize) -> *const WaveResult {
     let worker = active();
     // SAFETY: kernels call this on a stack of this OS thread's worker.
     unsafe {

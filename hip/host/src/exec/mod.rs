@@ -6,6 +6,7 @@
 
 mod block;
 mod fiber;
+mod jump;
 mod meet;
 mod pool;
 mod services;
@@ -16,6 +17,7 @@ use hip_abi::hipError_t;
 
 pub(crate) use block::active;
 pub(crate) use fiber::page_bytes;
+pub(crate) use jump::redirect;
 pub(crate) use services::services;
 
 /// Runs a launch to its end on this thread and the pool's.

@@ -2,8 +2,8 @@
 //! ways to give up, and the clock.
 
 use super::block::active;
-use super::fiber::leave_for;
-use super::meet::{barrier, wave_entry};
+use super::jump::{leave_for, pass_place};
+use super::meet::barrier;
 use crate::module_abi::{Runtime, ABI};
 use crate::report::Cause;
 use crate::{checked, clock};
@@ -19,7 +19,7 @@ pub(crate) fn services() -> &'static Runtime {
         Services(Runtime {
             abi: ABI,
             barrier,
-            wave: wave_entry(),
+            wave: pass_place(),
             trap,
             violation,
             clock_ns,
