@@ -49,6 +49,16 @@ extern "C" __global__ void sleep_then_write(int* target, int value, long long ti
     *target = value;
 }
 
+// Writes only when told to, by another stream. Atomics, because they see what others write while the kernel runs.
+extern "C" __global__ void write_when_told(int* told, int* target, int value, long long patience) {
+    long long start = clock64();
+    while (atomicAdd(told, 0) == 0 && clock64() - start < patience) {
+    }
+    *target = value;
+}
+
+extern "C" __global__ void tell(int* told) { atomicExch(told, 1); }
+
 extern "C" __global__ void copy_one(int* target, const int* source) { *target = *(const volatile int*)source; }
 
 extern "C" __global__ void add_one(int* target) { *target += 1; }

@@ -116,6 +116,9 @@ impl Bench {
 /// Long enough that whoever does not wait for it is seen, on any clock between 100 MHz and 3 GHz.
 const LONG_TICKS: i64 = 100_000_000;
 
+/// A kernel that waits longer than this for another stream gives up, so that a failure does not hang.
+const PATIENCE_TICKS: i64 = 300 * LONG_TICKS;
+
 /// The code object of a source for a device's architecture, compiled once a process.
 fn compiled(device: &Device, name: &str, source: &str) -> Result<Arc<[u8]>> {
     type Key = (&'static str, String, String);
