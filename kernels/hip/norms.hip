@@ -11,7 +11,8 @@ template <typename T> struct RmsNorm {
     const T *alpha;
     C eps, scale;
 
-    MEMBER State start(const T *, u32) { return C(0); }
+    MEMBER void begin(const T *, u32) {}
+    MEMBER State empty() const { return C(0); }
     template <u32 N> MEMBER void take(State &sum, const Vec<T, N> &v) {
         C piece = C(widen(v[0])) * C(widen(v[0]));
         UNROLL
@@ -39,12 +40,10 @@ template <typename T> struct LayerNorm {
     const T *alpha, *beta;
     C eps, origin, mean, scale;
 
-    MEMBER State start(const T *row, u32 columns) {
-        origin = columns > 0 ? C(widen(row[0])) : C(0);
-        return State{C(0), C(0)};
-    }
+    MEMBER void begin(const T *row, u32 columns) { origin = columns > 0 ? C(widen(row[0])) : C(0); }
+    MEMBER State empty() const { return State{C(0), C(0)}; }
     template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
-        State piece = {C(0), C(0)};
+        State piece = empty();
         UNROLL
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - origin;

@@ -67,12 +67,13 @@ struct RowShape {
 // 16-byte pieces of a row that a thread keeps in registers between the two halves of a map.
 constexpr u32 ROW_KEPT = 4;
 
-// Maps a row by what is known of the whole of it: `take` gathers, `merge` joins what two threads gathered, `settle` makes
+// Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads gathered, `settle` makes
 // of that what `apply` needs. A row is read once as long as it fits into the team's registers (256 threads: 4096 f32 or
 // 8192 f16), and otherwise its rest is read a second time.
 template <u32 N, typename Map, typename T> DEVICE void map_row(const T *row, T *out, u32 columns, const Team &team, Map &map) {
     typedef typename Map::State State;
-    State state = map.start(row, columns);
+    map.begin(row, columns);
+    State state = map.empty();
     Vec<T, N> kept[ROW_KEPT];
     UNROLL
     for (u32 k = 0; k < ROW_KEPT; k++) {
@@ -83,7 +84,12 @@ template <u32 N, typename Map, typename T> DEVICE void map_row(const T *row, T *
         }
     }
     const u32 rest = (team.lane + ROW_KEPT * team.size) * N;
-    for (u32 i = rest; i < columns; i += team.size * N) map.take(state, load<N>(row + i));
+    for (u32 i = rest; i < columns;) {
+        // Sixteen pieces by themselves first: a sum of sums loses less than one long one.
+        State part = map.empty();
+        for (u32 n = 0; n < 16 && i < columns; n++, i += team.size * N) map.take(part, load<N>(row + i));
+        state = map.merge(state, part);
+    }
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
     map.settle(state, columns);
     UNROLL

@@ -18,9 +18,10 @@ template <typename T, bool LOG> struct Softmax {
     };
     C largest, scale;
 
+    MEMBER void begin(const T *, u32) {}
     // Starting from the least finite number and not from minus infinity keeps inf - inf out of rows that begin masked;
     // a row of nothing but minus infinity still comes out as NaN, as on the CPU.
-    MEMBER State start(const T *, u32) {
+    MEMBER State empty() const {
         State state = {C(0), C(0)};
         least_finite(state.largest);
         return state;

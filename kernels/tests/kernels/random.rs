@@ -60,7 +60,7 @@ fn uniform<T: Element>(bench: &Bench) {
 
 /// Mean, deviation and tails of many numbers, and that a call goes on where the last one ended.
 fn normal<T: Element>(bench: &Bench) {
-    let (mean, deviation, count) = (1.0, 2.0, 100_000);
+    let (mean, deviation, count) = (1.0, 2.0, 20_000);
     let run = |count: usize, seed: u64, offset: u64| {
         bench.result::<T>(count, |out| bench.kernels.rand_normal(out, mean, deviation, seed, offset).map(|_| ()))
     };
@@ -69,10 +69,11 @@ fn normal<T: Element>(bench: &Bench) {
     let m = wide.iter().sum::<f64>() / count as f64;
     let d = (wide.iter().map(|x| (x - m) * (x - m)).sum::<f64>() / count as f64).sqrt();
     let beyond = wide.iter().filter(|x| (*x - mean).abs() > 2.0 * deviation).count() as f64 / count as f64;
-    // 100,000 numbers: the mean is good to 0.0063, the deviation to 0.0045, the tail (0.0455) to 0.0007; f8 adds its grid.
-    let slack = if T::DTYPE == DType::F8E4M3 { 2.0 } else { 1.0 };
-    assert!((m - mean).abs() < 0.03 * slack && (d - deviation).abs() < 0.03 * slack, "{}: {m} {d}", T::DTYPE);
-    assert!((beyond - 0.0455).abs() < 0.005 * slack, "{}: {beyond}", T::DTYPE);
+    // 20,000 numbers: the mean varies by 0.014, the deviation by 0.01, the tail (0.0455) by 0.0015; f8 adds its grid, on
+    // which many numbers lie exactly two deviations from the mean.
+    let slack = if T::DTYPE == DType::F8E4M3 { 3.0 } else { 1.0 };
+    assert!((m - mean).abs() < 0.06 * slack && (d - deviation).abs() < 0.05 * slack, "{}: {m} {d}", T::DTYPE);
+    assert!((beyond - 0.0455).abs() < 0.007 * slack, "{}: {beyond}", T::DTYPE);
     assert_same(&run(1000, 9, 50), &numbers[50 * per_block::<T>()..][..1000], || "from an offset".into());
     assert_ne!(
         run(8, 10, 0).iter().map(|x| x.bits()).collect::<Vec<_>>(),
@@ -96,8 +97,11 @@ fn fixed(bench: &Bench) {
     assert_eq!(f64s.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), NORMAL_F64);
 }
 
-const NORMAL_F32: [u32; 8] = [0; 8];
-const NORMAL_F64: [u64; 4] = [0; 4];
+const NORMAL_F32: [u32; 8] = [
+    0x3f7f_7381, 0xbf9d_881e, 0x3f2a_e2a5, 0xbdbb_dc48, 0xc011_8085, 0xbc27_1ec0, 0x3fb9_9ebe, 0x3f8b_ee74,
+];
+const NORMAL_F64: [u64; 4] =
+    [0x3fe1_8442_9600_1542, 0xbfb3_41b4_2fd9_ac69, 0x3fee_0e0c_9d46_7bc1, 0x3fe6_a83b_6c75_7695];
 
 /// Against Box-Muller in f64 from the same words.
 fn accurate(bench: &Bench) {
