@@ -97,9 +97,8 @@ fn fixed(bench: &Bench) {
     assert_eq!(f64s.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), NORMAL_F64);
 }
 
-const NORMAL_F32: [u32; 8] = [
-    0x3f7f_7381, 0xbf9d_881e, 0x3f2a_e2a5, 0xbdbb_dc48, 0xc011_8085, 0xbc27_1ec0, 0x3fb9_9ebe, 0x3f8b_ee74,
-];
+const NORMAL_F32: [u32; 8] =
+    [0x3f7f_7381, 0xbf9d_881e, 0x3f2a_e2a5, 0xbdbb_dc48, 0xc011_8085, 0xbc27_1ec0, 0x3fb9_9ebe, 0x3f8b_ee74];
 const NORMAL_F64: [u64; 4] =
     [0x3fe1_8442_9600_1542, 0xbfb3_41b4_2fd9_ac69, 0x3fee_0e0c_9d46_7bc1, 0x3fe6_a83b_6c75_7695];
 
