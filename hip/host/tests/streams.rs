@@ -448,6 +448,10 @@ fn a_failing_kernel_is_reported_once_and_the_next_works() {
         ("bad", 3, hipError_t::hipErrorLaunchFailure, "divided an integer by zero"),
         ("deep", 4, hipError_t::hipErrorLaunchFailure, "more stack than a thread has"),
     ] {
+        if how == 3 && cfg!(target_arch = "aarch64") {
+            // Dividing by zero is no fault there, as it is none on a GPU.
+            continue;
+        }
         module.launch(name, 8, 64, stream.0, &[(&out).into(), how.into()]);
         assert_eq!(status!(hipStreamSynchronize(stream.0)), error, "how {how}");
         assert_eq!(status!(hipStreamSynchronize(stream.0)), hipError_t::hipSuccess, "once only");
