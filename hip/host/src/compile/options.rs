@@ -148,7 +148,7 @@ impl Options {
 
     /// Everything the compiler gets in both runs.
     pub fn flags(&self, compiler: &Compiler) -> Vec<String> {
-        // A frame larger than a page touches every page of it, so that a stack that is used up is noticed at its guard page.
+        // A large frame is touched all along, so that a stack that is used up is noticed at its guard.
         let fixed = "-fstack-clash-protection -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
                      -fno-math-errno -fno-trapping-math -ffp-contract=off -fdiagnostics-color=never -pipe -w";
         // Code stays in the order of the text: among lanes that wait at different places, the device lets those at the lowest

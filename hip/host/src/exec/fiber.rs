@@ -4,6 +4,8 @@ use super::jump::{begin, Entry, Suspended, WORD_STRIDE};
 
 /// Room for a thread's local variables. Only what is touched takes memory.
 const STACK_ROOM: usize = 256 << 10;
+/// Compilers touch a large frame at least every so many bytes (64-bit ARM; x86-64 every page), so that it cannot step over the guard.
+const PROBE_BYTES: usize = 64 << 10;
 /// Stacks mapped at a time.
 const SLAB_STACKS: usize = 16;
 
@@ -11,7 +13,7 @@ const SLAB_STACKS: usize = 16;
 pub(crate) struct Stacks {
     slabs: Vec<*mut u8>,
     free: Vec<u32>,
-    /// From one stack to the next: a guard page and the room above it. Not a power of two, because at such distances the pages of
+    /// From one stack to the next: a guard and the room above it. Not a power of two, because at such distances the pages of
     /// all stacks would share a few places of the processor's address cache, and each switch would miss it.
     stride: usize,
     begin: *const u8,
@@ -19,7 +21,7 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     pub fn new() -> Self {
-        let stride = page_bytes() + STACK_ROOM;
+        let stride = guard_bytes() + STACK_ROOM;
         Self { slabs: Vec::new(), free: Vec::new(), stride, begin: begin() }
     }
 
@@ -57,11 +59,11 @@ impl Stacks {
         start
     }
 
-    /// Whether an address lies in a guard page: the stack above it overflowed.
+    /// Whether an address lies in a guard: the stack above it overflowed.
     pub fn is_guard(&self, address: usize) -> bool {
         let within =
             |slab: &*mut u8| address.checked_sub(*slab as usize).filter(|offset| *offset < self.stride * SLAB_STACKS);
-        self.slabs.iter().find_map(within).is_some_and(|offset| offset % self.stride < page_bytes())
+        self.slabs.iter().find_map(within).is_some_and(|offset| offset % self.stride < guard_bytes())
     }
 
     fn bottom(&self, stack: u32) -> *mut u8 {
@@ -79,8 +81,8 @@ impl Stacks {
         }
         let slab = slab.cast::<u8>();
         for stack in 0..SLAB_STACKS {
-            // SAFETY: the lowest page of each stack lies within the mapping just made.
-            if unsafe { libc::mprotect(slab.add(stack * self.stride).cast(), page_bytes(), libc::PROT_NONE) } != 0 {
+            // SAFETY: the lowest pages of each stack lie within the mapping just made.
+            if unsafe { libc::mprotect(slab.add(stack * self.stride).cast(), guard_bytes(), libc::PROT_NONE) } != 0 {
                 // SAFETY: the mapping just made, whole.
                 unsafe { libc::munmap(slab.cast(), bytes) };
                 return None;
@@ -100,6 +102,11 @@ impl Drop for Stacks {
             unsafe { libc::munmap(slab.cast(), self.stride * SLAB_STACKS) };
         }
     }
+}
+
+/// What lies below a stack and cannot be touched.
+fn guard_bytes() -> usize {
+    PROBE_BYTES + page_bytes()
 }
 
 /// The size of a page.
