@@ -7,7 +7,8 @@ use candle_rocm_kernels::{DType, Order, Output};
 use std::cmp::Ordering;
 
 /// Around the items of a thread, short rows that share a tile, one tile, and rows of several tiles.
-const SHAPES: [[usize; 2]; 12] = [
+const SHAPES: [[usize; 2]; 9] =
+    [[3, 1], [70, 3], [5, 8], [300, 9], [5, 64], [3, 257], [1, 2048], [2, 2049], [1, 5000]]; 12] = [
     [3, 1],
     [70, 3],
     [2, 7],
@@ -43,41 +44,46 @@ fn indices<T: Element>(order: Order, data: &[T], columns: usize) -> Vec<u32> {
         .collect()
 }
 
-fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]) {
+fn check_rows<T: Element>(bench: &Bench, order: Order, data: &[T], [rows, columns]: [usize; 2]) {
     let input = bench.contiguous(data, &[rows, columns]);
-    for order in [Order::Ascending, Order::Descending] {
-        let what = || format!("{order:?} sort of {rows} rows of {columns} {}", T::DTYPE);
-        let want = indices(order, data, columns);
-        let values: Vec<T> =
-            want.iter().enumerate().map(|(i, &at)| data[i / columns * columns + at as usize]).collect();
+    let what = || format!("{order:?} sort of {rows} rows of {columns} {}", T::DTYPE);
+    let want = indices(order, data, columns);
+    let values: Vec<T> = want.iter().enumerate().map(|(i, &at)| data[i / columns * columns + at as usize]).collect();
+    let mut both = Vec::new();
+    let got = bench.result::<u32>(data.len(), |out| {
+        both = bench.result::<T>(data.len(), |values| {
+            bench.kernels.sort_with_indices(order, &input.operand(), values, out)
+        });
+        Ok(())
+    });
+    assert_same(&got, &want, what);
+    assert_same(&both, &values, what);
+    // One of the two alone takes the same way; a few shapes show that the other is left out.
+    if columns % 8 == 1 {
         let got = bench.result::<u32>(data.len(), |out| bench.kernels.arg_sort(order, &input.operand(), out));
         assert_same(&got, &want, what);
         let got = bench.result::<T>(data.len(), |out| bench.kernels.sort(order, &input.operand(), out));
         assert_same(&got, &values, what);
-        let mut both = Vec::new();
-        let got = bench.result::<u32>(data.len(), |out| {
-            both = bench.result::<T>(data.len(), |values| {
-                bench.kernels.sort_with_indices(order, &input.operand(), values, out)
-            });
-            Ok(())
-        });
-        assert_same(&got, &want, what);
-        assert_same(&both, &values, what);
     }
 }
 
 fn check<T: Element>(bench: &Bench) {
     let mut random = Random::new(41);
-    for shape in SHAPES {
-        // Many ties, so that stability shows, and special values.
+    for (i, shape) in SHAPES.into_iter().enumerate() {
+        // Many ties, so that stability shows, and special values; each shape with one of them in each direction.
         let ties: Vec<T> = (0..shape[0] * shape[1]).map(|_| T::from_f64(random.below(50) as f64 - 25.0)).collect();
-        check_rows(bench, &ties, shape);
-        check_rows(bench, &random.awkward::<T>(shape[0] * shape[1]), shape);
+        let awkward = random.awkward::<T>(shape[0] * shape[1]);
+        let (first, second) = if i % 2 == 0 { (&ties, &awkward) } else { (&awkward, &ties) };
+        check_rows(bench, Order::Ascending, first, shape);
+        check_rows(bench, Order::Descending, second, shape);
     }
 }
 
-/// The rows of a large vocabulary, and a million elements.
+/// The rows of a large vocabulary, and a million elements. Sorting knows nothing of waves, so one device will do.
 fn long(bench: &Bench) {
+    if bench.kernels.device().ordinal() != 0 {
+        return;
+    }
     let mut random = Random::new(43);
     for columns in [128_256, 1_000_000] {
         let data: Vec<f32> = (0..columns).map(|_| random.between(-100.0, 100.0) as f32).collect();
