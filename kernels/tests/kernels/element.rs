@@ -70,11 +70,36 @@ integer!(u32, u32, U32);
 integer!(i16, u16, I16);
 integer!(i32, u32, I32);
 integer!(i64, u64, I64);
-element!(bf16, u16, BF16, bf16::from_f64, bf16::to_f64, bf16::to_bits, bf16::from_bits);
-element!(f16, u16, F16, f16::from_f64, f16::to_f64, f16::to_bits, f16::from_bits);
+element!(bf16, u16, BF16, to_bf16, bf16::to_f64, bf16::to_bits, bf16::from_bits);
+element!(f16, u16, F16, to_f16, f16::to_f64, f16::to_bits, f16::from_bits);
 element!(f32, u32, F32, |v: f64| v as f32, |v: f32| v as f64, f32::to_bits, f32::from_bits);
 element!(f64, u64, F64, |v: f64| v, |v: f64| v, f64::to_bits, f64::from_bits);
 element!(F8E4M3, u8, F8E4M3, F8E4M3::from_f64, |v: F8E4M3| F8E4M3::to_f64(&v), |v: F8E4M3| v.to_bits(), F8E4M3::from_bits);
+
+fn to_bf16(value: f64) -> bf16 {
+    bf16::from_bits(nearest(value, bf16::from_f32(value as f32).to_bits(), 2f64.powi(128), |bits| bf16::from_bits(bits).to_f64()))
+}
+
+fn to_f16(value: f64) -> f16 {
+    f16::from_bits(nearest(value, f16::from_f32(value as f32).to_bits(), 65536.0, |bits| f16::from_bits(bits).to_f64()))
+}
+
+/// The bits of the nearest 16-bit float, the even one of two that are equally near. The crate's own conversion from f64 is not
+/// that: it drops the low half of the mantissa first, or rounds to f32 first, depending on the machine. `guess` is right or
+/// next to it; `beyond` is where infinity would lie if it were a number.
+fn nearest(value: f64, guess: u16, beyond: f64, number: impl Fn(u16) -> f64) -> u16 {
+    if !value.is_finite() {
+        return guess;
+    }
+    let (sign, magnitude) = (guess & 0x8000, guess & 0x7fff);
+    let distance = |bits: u16| {
+        let n = number(bits);
+        (if n.is_infinite() { beyond } else { n } - value.abs()).abs()
+    };
+    let around = [magnitude.saturating_sub(1), magnitude, magnitude + 1];
+    let real = around.into_iter().filter(|&bits| !number(bits).is_nan());
+    sign | real.min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1)))).unwrap_or(magnitude)
+}
 
 /// Runs a generic function of a bench for a list of dtypes: `for_types!(check(bench) over all)`.
 #[macro_export]
