@@ -19,15 +19,19 @@ pub fn locate(name: &str, version: &str, scratch: &Path) -> Result<PathBuf> {
     }
 }
 
-fn locate_in(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
-    let candidates = [folder.join(format!("{name}-{version}")), folder.join(name), folder.to_path_buf()];
+/// The same in a folder that somebody has named: the crate's own, or one that holds it. Cargo's network stays untouched.
+pub fn locate_in(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
+    let folder = folder.canonicalize().map_err(|error| {
+        Error::Upstream(format!("{SOURCE_VARIABLE} names {}, which cannot be opened: {error}", folder.display()))
+    })?;
+    let candidates = [folder.join(format!("{name}-{version}")), folder.join(name), folder.clone()];
     let mut seen = Vec::new();
     for candidate in candidates {
         let manifest = candidate.join("Cargo.toml");
         if !manifest.is_file() {
             continue;
         }
-        let metadata = metadata(&manifest, &["--no-deps", "--offline"], folder)?;
+        let metadata = metadata(&manifest, &["--no-deps", "--offline"], &folder)?;
         let wanted = packages(&metadata).find(|package| {
             package["name"] == name
                 && Path::new(package["manifest_path"].as_str().unwrap_or_default()).parent() == Some(&candidate)

@@ -162,3 +162,17 @@ fn the_graft_only_adds() {
         }
     }
 }
+
+#[test]
+fn a_folder_can_be_named_instead_of_asking_cargo() {
+    let scratch = Scratch::new("named-folder");
+    let source = upstream::locate("candle-nn", "0.11.1", &scratch.folder("find")).expect("the release");
+    let registry = source.parent().expect("a crate lies in a folder");
+    let found = |folder: &Path, version| upstream::locate_in(folder, "candle-nn", version);
+    assert_eq!(found(registry, "0.11.1").expect("beside its siblings"), source);
+    assert_eq!(found(&source, "0.11.1").expect("the crate itself"), source);
+    let wrong = found(&source, "0.0.1").expect_err("no such version").to_string();
+    assert!(wrong.contains("candle-nn 0.0.1") && wrong.contains("candle-nn 0.11.1"), "{wrong}");
+    let nowhere = found(Path::new("/nowhere/at/all"), "0.11.1").expect_err("no such folder").to_string();
+    assert!(nowhere.contains("/nowhere/at/all"), "{nowhere}");
+}
