@@ -1,13 +1,23 @@
 //! `candle-rocm`, the program a person meets first. Each subcommand is a module of its own; this file only names them.
 
+mod device;
+mod failure;
+mod generate;
 mod info;
+mod story;
+mod terminal;
 
 use clap::{Parser, Subcommand};
+use failure::Failure;
 use std::process::ExitCode;
 
-/// Candle on AMD GPUs.
+/// Candle on AMD GPUs. Without a command: a story, told by a small model inside the program.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 done, 1 the device failed, 2 the command line makes no sense, 3 an input file cannot be used."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -15,6 +25,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Continue a prompt with a model from a GGUF file
+    Generate(generate::command::Arguments),
     /// Say which platform is used and why, what devices and libraries there are, and what is missing
     Info {
         /// Print JSON instead of text
@@ -26,14 +38,15 @@ enum Command {
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).format_timestamp(None).init();
     let outcome = match Arguments::parse().command {
-        None => info::run(false),
-        Some(Command::Info { json }) => info::run(json),
+        None => story::run(device::Choice::Rocm(0)),
+        Some(Command::Generate(arguments)) => generate::command::run(arguments),
+        Some(Command::Info { json }) => info::run(json).map_err(Failure::from),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("candle-rocm: {error}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            eprintln!("candle-rocm: {failure}");
+            ExitCode::from(failure.code as u8)
         }
     }
 }
