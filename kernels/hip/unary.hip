@@ -36,8 +36,8 @@ FLOAT_OP(Sqr, false, x * x)
 FLOAT_OP(Sqrt, false, sqrt_(x))
 FLOAT_OP(Abs, false, abs_(x))
 FLOAT_OP(Sign, false, (F)(x > (F)0) - (F)(x < (F)0))
-// Rust's max takes the number where one side is NaN; float8's keeps the NaN.
-FLOAT_OP(Relu, false, x > (F)0 || (x != x && IsSame<T, f8e4m3>::value) ? x : (F)0)
+// Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays.
+FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 : x)
 FLOAT_OP(Sigmoid, true, step<T>((F)1) / step<T>((F)1 + step<T>(exp_(-x))))
 FLOAT_OP(Silu, true, x / step<T>((F)1 + step<T>(exp_(-x))))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)

@@ -84,7 +84,8 @@ DEVICE f32 round_to_odd(f64 x) {
     f32 near = (f32)x;
     u32 bits = bit_cast<u32>(near);
     f64 lost = (f64)near - x;
-    bool exact = !(lost != 0.0) || (bits & 1u) || x != x;
+    // An infinity or a NaN loses nothing: the difference is then NaN, and neither comparison holds.
+    bool exact = !(lost < 0.0 || lost > 0.0) || (bits & 1u);
     bool grew = (x < 0.0) != (lost > 0.0);
     if (!exact) bits = grew ? bits - 1u : bits + 1u;
     return bit_cast<f32>(bits);

@@ -67,8 +67,8 @@ fn check<T: Element, I: Element>(bench: &Bench) {
         for l in 0..left {
             for id in &row_ids {
                 for r in 0..right {
-                    let at = (l * size + id.bits() as usize) * right + r;
-                    want.push(if *id == none() { zero } else { src[at] });
+                    let at = |id: &I| (l * size + id.bits() as usize) * right + r;
+                    want.push(if *id == none() { zero } else { src[at(id)] });
                 }
             }
         }

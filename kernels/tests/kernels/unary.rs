@@ -31,7 +31,7 @@ const FLOATS: [Row; 22] = [
     ("ufloor", f64::floor, true),
     ("uround", f64::round, true),
     ("usign", |x| f64::from(x > 0.0) - f64::from(x < 0.0), true),
-    ("urelu", |x| x.max(0.0), true),
+    ("urelu", |x| if x < 0.0 || x.is_nan() { 0.0 } else { x }, true),
     ("usigmoid", |x| 1.0 / (1.0 + (-x).exp()), false),
     ("usilu", |x| x / (1.0 + (-x).exp()), false),
     ("ugelu", |x| 0.5 * x * (1.0 + (0.797_884_560_802_865_4 * x * (1.0 + 0.044715 * x * x)).tanh()), false),
