@@ -134,7 +134,7 @@ impl Kernels {
         };
         let function = self.quantized("moe", format, ending)?;
         let teams = Teams::plan(machine, (rows as u64).div_ceil(team_rows), columns / format.unit());
-        let args = (weights.ptr(), quantized.from_row(0), route, target, rows as u32, columns as u32, teams.log2);
+        let args = (weights.ptr(), quantized.at_row(0), route, target, rows as u32, columns as u32, teams.log2);
         let config = LaunchConfig::new((teams.blocks, blocks as u32), teams.threads);
         // SAFETY: the parameters of `moe_*` in `hip/quantized.hip`; the kernel compares experts and slots with the counts given
         // here before it uses them, and everything it reads or writes is borrowed for the launch.

@@ -117,7 +117,7 @@ pub(super) struct Quantized {
 
 impl Quantized {
     /// The rows from `first` on.
-    pub fn from_row(&self, first: usize) -> Activations {
+    pub fn at_row(&self, first: usize) -> Activations {
         let steps = self.rows * self.pitch + first * self.columns / ACTIVATION_BLOCK * STEP_BYTES;
         Activations {
             bytes: self.memory.ptr().offset(first * self.pitch),
@@ -197,7 +197,7 @@ impl Kernels {
             let quantized = self.quantize_activations(activations, &batch, Arrangement::Linear, machine)?;
             let function = self.quantized("mat_mul", weights.format(), "")?;
             let grid = (rows.div_ceil(TILE) as u32, count.div_ceil(TILE).min(GRID_Y) as u32);
-            let args = (weights.ptr(), quantized.from_row(0), target, rows as u32, columns as u32, count as u32);
+            let args = (weights.ptr(), quantized.at_row(0), target, rows as u32, columns as u32, count as u32);
             // SAFETY: the parameters of `mat_mul_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
             // `count` and `count * rows` of what it expects, and are borrowed for the launch.
             return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
@@ -216,7 +216,7 @@ impl Kernels {
             let part = (count - first).min(each * GRID_Y);
             let grid = (teams.blocks, part.div_ceil(each) as u32);
             let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
-            let from = quantized.from_row(first as usize);
+            let from = quantized.at_row(first as usize);
             let args = (weights.ptr(), from, target, rows as u32, columns as u32, part as u32, teams.log2);
             // SAFETY: the parameters of `mat_vec_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
             // `part` and `part * rows` of what it expects, and are borrowed for the launch.
@@ -241,7 +241,7 @@ impl Kernels {
         // Eight threads for a block load side by side; on the embedded device they would only take turns.
         let threads = blocks as u64 * if machine.side_by_side { 8 } else { 1 };
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
-        let Activations { bytes, steps, pitch, .. } = quantized.from_row(0);
+        let Activations { bytes, steps, pitch, .. } = quantized.at_row(0);
         let to = QuantizedRows {
             bytes,
             steps,

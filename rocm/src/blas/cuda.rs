@@ -141,8 +141,29 @@ unsafe extern "C" fn gemm_strided_batched_ex(
                 )
             } else {
                 (cublas.cublasGemmStridedBatchedEx)(
-                    handle, trans_a, trans_b, m, n, k, alpha, a, of, lda, stride_a, b, of, ldb, stride_b, beta, d, of,
-                    ldd, stride_d, batch_count, compute, algo,
+                    handle,
+                    trans_a,
+                    trans_b,
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    a,
+                    of,
+                    lda,
+                    stride_a,
+                    b,
+                    of,
+                    ldb,
+                    stride_b,
+                    beta,
+                    d,
+                    of,
+                    ldd,
+                    stride_d,
+                    batch_count,
+                    compute,
+                    algo,
                 )
             }
         })
