@@ -39,24 +39,33 @@ template <typename T, bool MIN> struct FoldExtreme {
 template <typename T> using FoldMin = FoldExtreme<T, true>;
 template <typename T> using FoldMax = FoldExtreme<T, false>;
 
+// A value as wide as the index beside it, so that a state has no padding: every byte of one in scratch memory is written.
+template <typename T> struct ArgValue { typedef Compute<T> Value; typedef u32 Index; };
+template <> struct ArgValue<u8> { typedef u32 Value; typedef u32 Index; };
+template <> struct ArgValue<i16> { typedef i32 Value; typedef u32 Index; };
+template <> struct ArgValue<i64> { typedef i64 Value; typedef u64 Index; };
+template <> struct ArgValue<f64> { typedef f64 Value; typedef u64 Index; };
+
 template <typename T, bool MIN> struct FoldArgExtreme {
+    typedef typename ArgValue<T>::Value Value;
+    typedef typename ArgValue<T>::Index Index;
     struct State {
-        Compute<T> value;
-        u32 index;
+        Value value;
+        Index index;
     };
     typedef u32 Out;
     static constexpr bool needs_first = true;
-    static MEMBER bool better(Compute<T> x, Compute<T> than) { return MIN ? x < than : x > than; }
-    static MEMBER State start(T first) { return State{widen(first), 0}; }
+    static MEMBER bool better(Value x, Value than) { return MIN ? x < than : x > than; }
+    static MEMBER State start(T first) { return State{Value(widen(first)), 0}; }
     static MEMBER void take(State &state, T x, u32 index) {
-        const Compute<T> wide = widen(x);
+        const Value wide = Value(widen(x));
         if (better(wide, state.value)) state = State{wide, index};
     }
     static MEMBER State merge(State a, State b) {
         const bool tie = a.value == b.value && b.index < a.index;
         return better(b.value, a.value) || tie ? b : a;
     }
-    static MEMBER Out finish(State state) { return state.index; }
+    static MEMBER Out finish(State state) { return Out(state.index); }
 };
 template <typename T> using FoldArgMin = FoldArgExtreme<T, true>;
 template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;

@@ -8,20 +8,7 @@ use std::cmp::Ordering;
 
 /// Around the items of a thread, short rows that share a tile, one tile, and rows of several tiles.
 const SHAPES: [[usize; 2]; 9] =
-    [[3, 1], [70, 3], [5, 8], [300, 9], [5, 64], [3, 257], [1, 2048], [2, 2049], [1, 5000]]; 12] = [
-    [3, 1],
-    [70, 3],
-    [2, 7],
-    [5, 8],
-    [300, 9],
-    [5, 64],
-    [3, 257],
-    [2, 2047],
-    [2, 2048],
-    [3, 2049],
-    [2, 4097],
-    [1, 9000],
-];
+    [[3, 1], [70, 3], [5, 8], [300, 9], [5, 64], [3, 257], [1, 2048], [2, 2049], [1, 5000]];
 
 fn compare<T: Element>(order: Order, a: T, b: T) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
