@@ -7,8 +7,7 @@ use candle_rocm_kernels::{DType, Order, Output};
 use std::cmp::Ordering;
 
 /// Around the items of a thread, short rows that share a tile, one tile, and rows of several tiles.
-const SHAPES: [[usize; 2]; 9] =
-    [[3, 1], [70, 3], [5, 8], [300, 9], [5, 64], [3, 257], [1, 2048], [2, 2049], [1, 5000]];
+const SHAPES: [[usize; 2]; 9] = [[3, 1], [70, 3], [5, 8], [300, 9], [5, 64], [3, 257], [1, 2048], [2, 2049], [1, 5000]];
 
 fn compare<T: Element>(order: Order, a: T, b: T) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
@@ -38,9 +37,8 @@ fn check_rows<T: Element>(bench: &Bench, order: Order, data: &[T], [rows, column
     let values: Vec<T> = want.iter().enumerate().map(|(i, &at)| data[i / columns * columns + at as usize]).collect();
     let mut both = Vec::new();
     let got = bench.result::<u32>(data.len(), |out| {
-        both = bench.result::<T>(data.len(), |values| {
-            bench.kernels.sort_with_indices(order, &input.operand(), values, out)
-        });
+        both = bench
+            .result::<T>(data.len(), |values| bench.kernels.sort_with_indices(order, &input.operand(), values, out));
         Ok(())
     });
     assert_same(&got, &want, what);
