@@ -74,10 +74,20 @@ element!(bf16, u16, BF16, to_bf16, bf16::to_f64, bf16::to_bits, bf16::from_bits)
 element!(f16, u16, F16, to_f16, f16::to_f64, f16::to_bits, f16::from_bits);
 element!(f32, u32, F32, |v: f64| v as f32, |v: f32| v as f64, f32::to_bits, f32::from_bits);
 element!(f64, u64, F64, |v: f64| v, |v: f64| v, f64::to_bits, f64::from_bits);
-element!(F8E4M3, u8, F8E4M3, F8E4M3::from_f64, |v: F8E4M3| F8E4M3::to_f64(&v), |v: F8E4M3| v.to_bits(), F8E4M3::from_bits);
+element!(
+    F8E4M3,
+    u8,
+    F8E4M3,
+    F8E4M3::from_f64,
+    |v: F8E4M3| F8E4M3::to_f64(&v),
+    |v: F8E4M3| v.to_bits(),
+    F8E4M3::from_bits
+);
 
 fn to_bf16(value: f64) -> bf16 {
-    bf16::from_bits(nearest(value, bf16::from_f32(value as f32).to_bits(), 2f64.powi(128), |bits| bf16::from_bits(bits).to_f64()))
+    bf16::from_bits(nearest(value, bf16::from_f32(value as f32).to_bits(), 2f64.powi(128), |bits| {
+        bf16::from_bits(bits).to_f64()
+    }))
 }
 
 fn to_f16(value: f64) -> f16 {
