@@ -41,7 +41,7 @@ FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 :
 FLOAT_OP(Sigmoid, true, step<T>((F)1) / step<T>((F)1 + step<T>(exp_(-x))))
 FLOAT_OP(Silu, true, x / step<T>((F)1 + step<T>(exp_(-x))))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)
-FLOAT_OP(Elu, true, is_negative(x) ? step<T>(exp_(x) - (F)1) * widen(cast<T>(params.first)) : x)
+FLOAT_OP(Elu, true, is_negative(x) ? step<T>(step<T>(exp_(x)) - (F)1) * widen(cast<T>(params.first)) : x)
 FLOAT_OP(Powf, true, pow_(x, widen(cast<T>(params.first))))
 
 // The approximation with tanh, in the CPU's order of operations.
