@@ -39,15 +39,13 @@ fn c_type(rust: &str) -> String {
     .to_string()
 }
 
-/// Functions whose header type differs from ours in a way that does not change the call: constness of pointees.
-/// The assertion is then made on the type with the header's spelling.
+/// The function's type in the header's spelling: before ROCm 6 the property structure had no suffix.
 fn header_signature(function: &Function) -> String {
-    let mut arguments: Vec<String> = function.arguments.iter().map(|(_, rust)| c_type(rust)).collect();
-    match function.name {
-        "hipGetDeviceProperties" => arguments[0] = "hipDeviceProp_t*".into(),
-        // HIP 5 to 7 declare these as `const char**`, as we do; nothing to change.
-        _ => {}
-    }
+    let arguments: Vec<String> = function
+        .arguments
+        .iter()
+        .map(|(_, rust)| c_type(rust).replace("hipDeviceProp_tR0000", "hipDeviceProp_t"))
+        .collect();
     format!("{}({})", c_type(function.returns), arguments.join(", "))
 }
 
