@@ -58,7 +58,8 @@ fn more_than_two_to_the_31_elements() {
 
     // Element by element: the memory is not aligned for anything better.
     let count = COUNT - 1;
-    let input = Operand::new(&source, DType::U8, 1, &[count], &[1]).unwrap();
+    let shape = [count];
+    let input = Operand::new(&source, DType::U8, 1, &shape, &[1]).unwrap();
     kernels.copy(&input, &mut Output::new(&mut target, DType::U8, 0, count).unwrap()).unwrap();
     let got = target.to_vec().unwrap();
     assert!((0..count).all(|i| got[i] == value(i + 1)));
