@@ -191,7 +191,7 @@ fn forwards<T: Element>(bench: &Bench) {
     let got = bench.result::<T>(160 * 144, |out| {
         bench.kernels.conv(&Convolution::default(), &input.operand(), &kernel.operand(), out)
     });
-    assert_same(&got, &vec![T::from_f64(8.0); 160 * 144], || "a kernel of one tap".into());
+    assert_same(&got, &[T::from_f64(8.0); 160 * 144], || "a kernel of one tap".into());
 }
 
 fn backwards<T: Element>(bench: &Bench) {

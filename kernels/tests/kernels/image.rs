@@ -19,8 +19,11 @@ fn both_ways<T: Element>(bench: &Bench, data: &[T], dims: &[usize]) -> [Tensor; 
     [bench.contiguous(data, dims), bench.tensor(&memory, 3, dims, &strides)]
 }
 
+/// A shape, the size of a window, and its step.
+type PoolCase = ([usize; 4], (usize, usize), (usize, usize));
+
 /// ((batch, channels, height, width), kernel, stride)
-const POOLS: [([usize; 4], (usize, usize), (usize, usize)); 6] = [
+const POOLS: [PoolCase; 6] = [
     ([1, 1, 1, 1], (1, 1), (1, 1)),
     ([2, 3, 8, 8], (2, 2), (2, 2)),
     ([1, 2, 9, 11], (3, 2), (1, 3)),

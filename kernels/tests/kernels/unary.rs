@@ -113,7 +113,8 @@ const T_EXPONENT: f64 = EXPONENT;
 /// Integers: what Rust says, and 0 where the CPU backend says 0.
 fn ints<T: Element>(bench: &Bench) {
     let mut random = Random::new(3);
-    let rows: [(&str, fn(i64) -> i64); 11] = [
+    type Row = (&'static str, fn(i64) -> i64);
+    let rows: [Row; 11] = [
         ("ucopy", |x| x),
         ("uabs", |x| x.wrapping_abs()),
         ("uceil", |x| x),
