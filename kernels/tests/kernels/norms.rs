@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::softmax::SHAPES;
-use crate::sums::{assert_sums, Terms};
+use crate::sums::{assert_sums, careful_sum, Terms};
 use candle_rocm_kernels::{plan_as_on_a_gpu, DType, Output};
 use half::{bf16, f16};
 
@@ -14,8 +14,8 @@ const EPS: f64 = 1e-5;
 fn reference<T: Element>(row: &[T], alpha: &[T], beta: Option<&[T]>) -> Vec<Terms> {
     let n = row.len() as f64;
     let wide: Vec<f64> = row.iter().map(|x| x.to_f64()).collect();
-    let mean = if beta.is_some() { wide.iter().sum::<f64>() / n } else { 0.0 };
-    let square = wide.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+    let mean = if beta.is_some() { careful_sum(wide.iter().copied()) / n } else { 0.0 };
+    let square = careful_sum(wide.iter().map(|x| (x - mean) * (x - mean))) / n;
     let scale = 1.0 / (square + EPS).sqrt();
     // A rounding of the mean shows in the result as that much of the data's own magnitude.
     let spread = wide.iter().fold(0.0, |most: f64, x| most.max(x.abs())) * scale;

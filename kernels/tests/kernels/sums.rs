@@ -19,6 +19,17 @@ impl Terms {
     }
 }
 
+/// A sum whose rounding errors are carried along (Neumaier's), for references that f64 itself is compared with.
+pub fn careful_sum(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0);
+    for value in values {
+        let next = sum + value;
+        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}
+
 pub fn terms<T: Element>(row: &[T]) -> Terms {
     let mut terms = Terms::NONE;
     row.iter().for_each(|x| terms.add(x.to_f64()));
