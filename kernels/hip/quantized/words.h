@@ -102,9 +102,12 @@ DEVICE DotInts dot16(const Words<4> &a, const Words<4> &b, DotInts sum) {
 #elif defined(TARGET_HOST) && defined(__SSE2__)
     // Each byte in the upper half of a 16-bit lane, then shifted down with its sign.
     const Bytes16 x = bit_cast<Bytes16>(a), y = bit_cast<Bytes16>(b), zero = {};
-    const Bytes16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
-    const Shorts8 x0 = (Shorts8)__builtin_shuffle(zero, x, low) >> 8, x1 = (Shorts8)__builtin_shuffle(zero, x, high) >> 8;
-    const Shorts8 y0 = (Shorts8)__builtin_shuffle(zero, y, low) >> 8, y1 = (Shorts8)__builtin_shuffle(zero, y, high) >> 8;
+#define LOW_HALF(v) ((Shorts8)__builtin_shufflevector(zero, v, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23) >> 8)
+#define HIGH_HALF(v) \
+    ((Shorts8)__builtin_shufflevector(zero, v, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31) >> 8)
+    const Shorts8 x0 = LOW_HALF(x), x1 = HIGH_HALF(x), y0 = LOW_HALF(y), y1 = HIGH_HALF(y);
+#undef LOW_HALF
+#undef HIGH_HALF
     return sum + (DotInts)__builtin_ia32_pmaddwd128(x0, y0) + (DotInts)__builtin_ia32_pmaddwd128(x1, y1);
 #else
     UNROLL
