@@ -15,10 +15,13 @@
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod error;
+#[cfg(feature = "headers")]
+pub mod headers;
 mod hip;
 mod library;
 mod rtc;
 mod types;
+mod values;
 
 pub use error::hipError_t;
 pub use hip::Hip;

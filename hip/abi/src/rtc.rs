@@ -1,13 +1,13 @@
 //! The table of hipRTC, AMD's compiler as a library. It is part of `libamdhip64` before ROCm 7 and a library of its own
 //! (`libhiprtc`) since; ROCm 6 ships both.
 
-use crate::library;
-use std::ffi::{c_char, c_int, c_void};
+use crate::{handles, library};
+use std::ffi::{c_char, c_int};
 
-/// A program being compiled.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct hiprtcProgram(pub *mut c_void);
+handles! {
+    /// A program being compiled.
+    hiprtcProgram;
+}
 
 /// A status code of hipRTC; zero is success.
 #[repr(transparent)]

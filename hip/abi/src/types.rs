@@ -1,33 +1,8 @@
 //! The C types that HIP's functions take: handles, enums as transparent integers, flags, and the one structure whose
-//! contents we read. Enums are integers with constants, because a library newer than this program may return values
-//! that a Rust `enum` must not hold.
+//! contents we read.
 
+use crate::{handles, integers};
 use std::ffi::{c_char, c_int, c_uint, c_void};
-
-macro_rules! handles {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[repr(transparent)]
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub struct $name(pub *mut c_void);
-
-        impl $name {
-            /// The null handle.
-            pub const NULL: Self = Self(std::ptr::null_mut());
-
-            /// True for the null handle.
-            pub fn is_null(self) -> bool {
-                self.0.is_null()
-            }
-        }
-
-        // SAFETY: a handle is an opaque number to us; HIP lets any thread pass it to the runtime, and whoever keeps
-        // one decides who may use it when.
-        unsafe impl Send for $name {}
-        // SAFETY: as above.
-        unsafe impl Sync for $name {}
-    )*};
-}
 
 handles! {
     /// A stream: work submitted to it runs in order. Null is the legacy default stream.
@@ -50,23 +25,6 @@ handles! {
 
 /// A device as the driver-style calls name it; the same number as its ordinal.
 pub type hipDevice_t = c_int;
-
-macro_rules! integers {
-    ($($(#[$doc:meta])* $name:ident: $repr:ty { $($constant:ident = $value:expr;)* })*) => {$(
-        $(#[$doc])*
-        #[repr(transparent)]
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub struct $name(pub $repr);
-
-        #[allow(non_upper_case_globals, missing_docs)]
-        impl $name {
-            $(pub const $constant: Self = Self($value);)*
-
-            /// The constants by name, for checks against AMD's headers.
-            pub const NAMED: &'static [(&'static str, i64)] = &[$((stringify!($constant), $value as i64)),*];
-        }
-    )*};
-}
 
 integers! {
     /// The direction of a copy.

@@ -3,40 +3,18 @@
 //! of f32 is computed in f32 and TF32 is used only where [`cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32`] asks for it.
 
 use crate::{context, toolkit, Unavailable};
-use hip_abi::{hipError_t, hipStream_t as cudaStream_t, library};
+use hip_abi::{handles, hipError_t, hipStream_t as cudaStream_t, integers, library};
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::OnceLock;
 
-/// A cuBLAS handle: its stream, its mode and its workspace. It belongs to the device that was current at its creation.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct cublasHandle_t(pub *mut c_void);
-
-macro_rules! integers {
-    ($($(#[$doc:meta])* $name:ident { $($constant:ident = $value:expr;)* })*) => {$(
-        $(#[$doc])*
-        #[repr(transparent)]
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub struct $name(pub c_int);
-
-        #[allow(missing_docs)]
-        impl $name {
-            $(pub const $constant: Self = Self($value);)*
-
-            /// The constants by name, for messages and for checks against NVIDIA's headers.
-            pub const NAMED: &'static [(&'static str, i64)] = &[$((stringify!($constant), $value as i64)),*];
-
-            /// cuBLAS's name of this value.
-            pub fn name(self) -> &'static str {
-                Self::NAMED.iter().find(|(_, value)| *value == i64::from(self.0)).map_or("an unlisted value", |row| row.0)
-            }
-        }
-    )*};
+handles! {
+    /// A cuBLAS handle: its stream, its mode and its workspace. It belongs to the device that was current at its creation.
+    cublasHandle_t;
 }
 
 integers! {
     /// What a call came to.
-    cublasStatus_t {
+    cublasStatus_t: c_int {
         CUBLAS_STATUS_SUCCESS = 0;
         CUBLAS_STATUS_NOT_INITIALIZED = 1;
         CUBLAS_STATUS_ALLOC_FAILED = 3;
@@ -50,14 +28,14 @@ integers! {
     }
 
     /// Whether an operand is used as it lies or transposed.
-    cublasOperation_t {
+    cublasOperation_t: c_int {
         CUBLAS_OP_N = 0;
         CUBLAS_OP_T = 1;
         CUBLAS_OP_C = 2;
     }
 
     /// Element types.
-    cudaDataType_t {
+    cudaDataType_t: c_int {
         CUDA_R_32F = 0;
         CUDA_R_64F = 1;
         CUDA_R_16F = 2;
@@ -68,7 +46,7 @@ integers! {
     }
 
     /// What a product is computed in.
-    cublasComputeType_t {
+    cublasComputeType_t: c_int {
         CUBLAS_COMPUTE_16F = 64;
         CUBLAS_COMPUTE_32F = 68;
         CUBLAS_COMPUTE_64F = 70;
@@ -77,12 +55,12 @@ integers! {
     }
 
     /// How the library chooses its kernel.
-    cublasGemmAlgo_t {
+    cublasGemmAlgo_t: c_int {
         CUBLAS_GEMM_DEFAULT = -1;
     }
 
     /// What a handle allows itself. The default does not include TF32.
-    cublasMath_t {
+    cublasMath_t: c_int {
         CUBLAS_DEFAULT_MATH = 0;
         CUBLAS_PEDANTIC_MATH = 2;
         CUBLAS_TF32_TENSOR_OP_MATH = 3;

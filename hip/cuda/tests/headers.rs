@@ -7,48 +7,16 @@
 
 #![cfg(target_os = "linux")]
 
-use hip_abi::Function;
+use hip_abi::headers::{folders, read, Assertions};
 use hip_cuda::blas::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasMath_t, cublasOperation_t, cublasStatus_t, cudaDataType_t, Cublas,
 };
 use hip_cuda::driver::{Cuda, Side, CUDA_MEMCPY2D};
 use hip_cuda::{CUresult, Nvrtc};
-use std::fmt::Write;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// The C spelling of a Rust type of the tables.
-fn c_type(rust: &str) -> String {
-    let rust = rust.trim();
-    if let Some(inner) = rust.strip_prefix("*mut ") {
-        return format!("{}*", c_type(inner));
-    }
-    if let Some(inner) = rust.strip_prefix("*const ") {
-        return format!("{} const*", c_type(inner));
-    }
-    match rust {
-        "c_int" => "int",
-        "c_uint" => "unsigned int",
-        "c_ulonglong" => "unsigned long long",
-        "c_longlong" => "long long",
-        "c_char" => "char",
-        "c_void" => "void",
-        "usize" => "size_t",
-        "u8" => "unsigned char",
-        "u16" => "unsigned short",
-        "f32" => "float",
-        other => other,
-    }
-    .to_string()
-}
-
-fn pointer_type(function: &Function) -> String {
-    let arguments: Vec<String> = function.arguments.iter().map(|(_, rust)| c_type(rust)).collect();
-    format!("{}(*)({})", c_type(function.returns), arguments.join(", "))
-}
-
-/// The driver's attributes that the crate names by number: (header's name, number, HIP's name).
+/// The driver's attributes that the crate names by number.
 const ATTRIBUTES: &[(&str, i64)] = &[
     ("CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK", 1),
     ("CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X", 2),
@@ -94,96 +62,58 @@ const ATTRIBUTES: &[(&str, i64)] = &[
     ("NVRTC_ERROR_COMPILATION", 6),
 ];
 
-fn assertions(include: &Path) -> String {
+/// Where the fields of `CUDA_MEMCPY2D` lie.
+fn places() -> Vec<(&'static str, usize)> {
+    let second = offset_of!(CUDA_MEMCPY2D, destination);
+    vec![
+        ("srcMemoryType", offset_of!(Side, kind)),
+        ("srcHost", offset_of!(Side, host)),
+        ("srcDevice", offset_of!(Side, device)),
+        ("srcArray", offset_of!(Side, array)),
+        ("srcPitch", offset_of!(Side, pitch)),
+        ("dstXInBytes", second),
+        ("dstDevice", second + offset_of!(Side, device)),
+        ("dstPitch", second + offset_of!(Side, pitch)),
+        ("WidthInBytes", offset_of!(CUDA_MEMCPY2D, width_bytes)),
+        ("Height", offset_of!(CUDA_MEMCPY2D, height)),
+    ]
+}
+
+fn assertions(include: &Path) -> Assertions {
     let has = |name: &str| include.join(name).exists();
+    let header = read(include, &["cuda.h"]);
     // The older names of renamed functions are declared only to the library's own build.
-    let mut text = String::from("#define __CUDA_API_VERSION_INTERNAL\n#include <cstddef>\n#include <cuda.h>\n");
-    let mut tables: Vec<&[Function]> = vec![Cuda::FUNCTIONS];
-    let header = std::fs::read_to_string(include.join("cuda.h")).unwrap_or_default();
+    let mut prelude = String::from("#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n");
+    for name in ["nvrtc.h", "cublas_v2.h"] {
+        if has(name) {
+            prelude.push_str(&format!("#include <{name}>\n"));
+        }
+    }
+    let mut all = Assertions::new(&prelude, header.clone());
+    all.functions(Cuda::FUNCTIONS);
     // A code newer than the header says nothing about the older ones.
     let codes = CUresult::ALL.iter().map(|code| (code.name(), i64::from(code.0)));
-    let mut named: Vec<(&str, i64)> = codes.filter(|(name, _)| header.contains(name)).collect();
-    named.extend(ATTRIBUTES.iter().filter(|(name, _)| has("nvrtc.h") || !name.starts_with("NVRTC")));
+    all.constants(&codes.filter(|(name, _)| header.contains(name)).collect::<Vec<_>>());
+    all.constants(ATTRIBUTES.iter().filter(|(name, _)| has("nvrtc.h") || !name.starts_with("NVRTC")));
     if has("nvrtc.h") {
-        text.push_str("#include <nvrtc.h>\n");
-        tables.push(Nvrtc::FUNCTIONS);
+        all.functions(Nvrtc::FUNCTIONS);
     }
     if has("cublas_v2.h") {
-        text.push_str("#include <cublas_v2.h>\n");
-        tables.push(Cublas::FUNCTIONS);
-        for constants in [
-            cublasStatus_t::NAMED,
-            cublasOperation_t::NAMED,
-            cudaDataType_t::NAMED,
-            cublasComputeType_t::NAMED,
-            cublasGemmAlgo_t::NAMED,
-            cublasMath_t::NAMED,
-        ] {
-            named.extend(constants);
-        }
+        all.functions(Cublas::FUNCTIONS);
+        all.constants(cublasStatus_t::NAMED).constants(cublasOperation_t::NAMED).constants(cudaDataType_t::NAMED);
+        all.constants(cublasComputeType_t::NAMED).constants(cublasGemmAlgo_t::NAMED).constants(cublasMath_t::NAMED);
     }
-    let mut check = |condition: String, message: &str| {
-        writeln!(text, "static_assert({condition}, \"{message}\");").expect("writing to a string");
-    };
-    for function in tables.into_iter().flatten() {
-        if function.optional && !header.contains(function.name) {
-            continue;
-        }
-        let signature = pointer_type(function);
-        check(format!("static_cast<{signature}>(&{0}) != nullptr || true", function.name), function.name);
+    for (name, ours) in places() {
+        all.condition(&format!("offsetof(CUDA_MEMCPY2D, {name}) == {ours}"), name);
     }
-    for (name, value) in named {
-        check(format!("static_cast<long>({name}) == {value}L"), name);
-    }
-    let place = |name: &str, ours: usize| (format!("offsetof(CUDA_MEMCPY2D, {name}) == {ours}"), name.to_string());
-    let second = offset_of!(CUDA_MEMCPY2D, destination);
-    for (condition, name) in [
-        place("srcMemoryType", offset_of!(Side, kind)),
-        place("srcHost", offset_of!(Side, host)),
-        place("srcDevice", offset_of!(Side, device)),
-        place("srcArray", offset_of!(Side, array)),
-        place("srcPitch", offset_of!(Side, pitch)),
-        place("dstXInBytes", second),
-        place("dstDevice", second + offset_of!(Side, device)),
-        place("dstPitch", second + offset_of!(Side, pitch)),
-        place("WidthInBytes", offset_of!(CUDA_MEMCPY2D, width_bytes)),
-        place("Height", offset_of!(CUDA_MEMCPY2D, height)),
-        (format!("sizeof(CUDA_MEMCPY2D) == {}", size_of::<CUDA_MEMCPY2D>()), "size of CUDA_MEMCPY2D".into()),
-    ] {
-        check(condition, &name);
-    }
-    text
+    all.condition(&format!("sizeof(CUDA_MEMCPY2D) == {}", size_of::<CUDA_MEMCPY2D>()), "size of CUDA_MEMCPY2D");
+    all
 }
 
 fn include_folders() -> Vec<PathBuf> {
-    let extra = std::env::var_os("CUDA_HEADERS").unwrap_or_default();
     let home = std::env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("include"));
-    let mut folders: Vec<PathBuf> = home.into_iter().collect();
-    folders.push("/usr/local/cuda/include".into());
-    folders.extend(std::env::split_paths(&extra));
-    folders.retain(|folder| folder.join("cuda.h").exists());
-    folders
-}
-
-/// Compiles `text` against the headers in `include`; the compiler's words where it refuses.
-fn compile(include: &Path, text: &str) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("hip-cuda-headers-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let file = folder.join("assertions.cpp");
-    std::fs::write(&file, text).expect("a temporary file");
-    let output = Command::new("c++")
-        .args(["-std=c++17", "-fsyntax-only", "-w", "-I"])
-        .arg(include)
-        .arg("-I")
-        .arg(include.join("cccl")) // where CUDA 13 keeps <nv/target>, which its own headers include
-        .arg(&file)
-        .output()
-        .expect("a C++ compiler");
-    std::fs::remove_dir_all(&folder).expect("the temporary folder goes");
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    let found = home.into_iter().filter(|folder| folder.join("cuda.h").exists());
+    found.chain(folders(&["/usr/local/cuda/include"], "CUDA_HEADERS", "cuda.h")).collect()
 }
 
 #[test]
@@ -193,18 +123,15 @@ fn every_signature_and_constant_agrees_with_the_headers() {
         eprintln!("no CUDA headers here: set CUDA_HOME or CUDA_HEADERS; nothing was checked");
     }
     for include in folders {
-        let text = assertions(&include);
-        if let Err(words) = compile(&include, &text) {
-            panic!("{} disagrees with our tables:\n{words}", include.display());
-        }
-        eprintln!("{}: {} assertions hold", include.display(), text.matches("static_assert").count());
-
-        // The check itself can fail: a wrong constant and a wrong signature are both refused.
-        let wrong_constant = text.replace("CUDA_ERROR_NOT_READY) == 600L", "CUDA_ERROR_NOT_READY) == 601L");
-        assert_ne!(wrong_constant, text);
-        assert!(compile(&include, &wrong_constant).is_err(), "a wrong constant went unnoticed");
-        let wrong_type = text.replace("<CUresult(*)(CUdeviceptr*, size_t)>", "<CUresult(*)(CUdeviceptr*, int)>");
-        assert_ne!(wrong_type, text);
-        assert!(compile(&include, &wrong_type).is_err(), "a wrong signature went unnoticed");
+        // CUDA 13 keeps <nv/target>, which its own headers include, in a folder of its own.
+        let beside = include.join("cccl");
+        assertions(&include).check(
+            &[include, beside],
+            &[],
+            &[
+                ("CUDA_ERROR_NOT_READY) == 600L", "CUDA_ERROR_NOT_READY) == 601L"),
+                ("<CUresult(*)(CUdeviceptr*, size_t)>", "<CUresult(*)(CUdeviceptr*, int)>"),
+            ],
+        );
     }
 }
