@@ -6,11 +6,18 @@
 #define MAX_WAVES 32
 
 #if defined(TARGET_AMD)
+#if __has_builtin(__builtin_amdgcn_wavefrontsize)
 DEVICE u32 wave_size() { return __builtin_amdgcn_wavefrontsize(); }
+#else
+DEVICE u32 wave_size() { return __AMDGCN_WAVEFRONT_SIZE; }
+#endif
 DEVICE u32 lane_index() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
 DEVICE u32 shuffle_word(u32 word, u32 lane) { return (u32)__builtin_amdgcn_ds_bpermute((i32)(lane << 2), (i32)word); }
-// Older compilers know the wave size as a macro and refuse the other width; newer ones take 64 everywhere.
-#if defined(__AMDGCN_WAVEFRONT_SIZE) && __AMDGCN_WAVEFRONT_SIZE == 32
+// The compiler in HIP 5 has no ballot: it compares (33: not equal) and returns the mask. Later ones know the wave size as a
+// macro and refuse the other width; the newest take 64 everywhere.
+#if !__has_builtin(__builtin_amdgcn_wavefrontsize)
+DEVICE u64 wave_ballot(bool yes) { return __builtin_amdgcn_uicmp((u32)yes, 0u, 33); }
+#elif defined(__AMDGCN_WAVEFRONT_SIZE) && __AMDGCN_WAVEFRONT_SIZE == 32
 DEVICE u64 wave_ballot(bool yes) { return __builtin_amdgcn_ballot_w32(yes); }
 #else
 DEVICE u64 wave_ballot(bool yes) { return __builtin_amdgcn_ballot_w64(yes); }
