@@ -1,5 +1,6 @@
 //! `candle-rocm`, the program a person meets first. Each subcommand is a module of its own; this file only names them.
 
+mod bench;
 mod device;
 mod failure;
 mod generate;
@@ -25,6 +26,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure how fast the device is, case by case, beside the CPU or results from a file
+    Bench(bench::Arguments),
     /// Continue a prompt with a model from a GGUF file
     Generate(generate::command::Arguments),
     /// Say which platform is used and why, what devices and libraries there are, and what is missing
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).format_timestamp(None).init();
     let outcome = match Arguments::parse().command {
         None => story::run(device::Choice::Rocm(0)),
+        Some(Command::Bench(arguments)) => bench::run(arguments),
         Some(Command::Generate(arguments)) => generate::command::run(arguments),
         Some(Command::Info { json }) => info::run(json).map_err(Failure::from),
     };
