@@ -1,18 +1,28 @@
-//! Makes every module self-contained (its source with the headers pasted in), compiles it for the embedded device, and
-//! writes what the registry includes: the source, the code object and the names of its kernels.
-//! Objects are kept in the user's cache: a module is compiled once, not once for each profile and target folder.
+//! Makes every module self-contained (its source with the headers pasted in), compiles it for the embedded device and for
+//! the AMD targets in `CANDLE_ROCM_ARCHS`, and writes what the registry includes: the source, the code objects and the names
+//! of the kernels. Objects are kept in the user's cache: a module is compiled once, not once for each profile and target folder.
 
+#[allow(dead_code)]
+#[path = "src/arch.rs"]
+mod arch;
 #[allow(dead_code)]
 #[path = "src/cache.rs"]
 mod cache;
+#[allow(dead_code)]
+#[path = "src/clang.rs"]
+mod clang;
+#[allow(dead_code)]
+#[path = "src/topology.rs"]
+mod topology;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
     println!("cargo::rerun-if-changed=hip");
-    for variable in ["CXX", "HIP_HOST_CXX", "HIP_HOST_MARCH", "CANDLE_ROCM_CACHE"] {
+    for variable in ["CXX", "HIP_HOST_CXX", "HIP_HOST_MARCH", "CANDLE_ROCM_CACHE", "CANDLE_ROCM_ARCHS", "CLANG"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     if let Err(message) = run() {
@@ -41,21 +51,95 @@ fn run() -> Result<(), String> {
     modules.sort_by_key(|(name, source)| (std::cmp::Reverse(weight(source)), name.clone()));
 
     let cache = cache::Cache::open();
+    let ahead = Ahead::of_environment()?;
+    // The embedded device first, whose objects everybody needs; then target after target.
+    let targets = std::iter::once(None).chain(ahead.targets.iter().map(Some));
+    let jobs: Vec<_> = targets.flat_map(|target| modules.iter().map(move |module| (module, target))).collect();
     let next = AtomicUsize::new(0);
-    let jobs = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(2).clamp(1, modules.len().max(1));
+    let threads = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(2).clamp(1, jobs.len().max(1));
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs)
+        let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
-                    while let Some((name, source)) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        build(&out, name, source, &compiler, cache.as_ref())?;
+                    while let Some(((name, source), target)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        match target {
+                            None => build(&out, name, source, &compiler, cache.as_ref())?,
+                            Some(arch) => ahead.build(&out, name, source, arch, cache.as_ref())?,
+                        }
                     }
                     Ok::<(), String>(())
                 })
             })
             .collect();
         workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a compile thread panicked".to_string())?)
-    })
+    })?;
+    for (name, _) in &modules {
+        let mut images =
+            format!("Image {{ target: \"host\", bytes: include_bytes!(\"{name}.host\"), packed: false }},");
+        for arch in &ahead.targets {
+            let file = packed_file(name, arch);
+            images += &format!("\nImage {{ target: \"{arch}\", bytes: include_bytes!({file:?}), packed: true }},");
+        }
+        write(&out, &format!("{name}.images.rs"), format!("&[{images}]").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What is compiled ahead of time for AMD GPUs.
+struct Ahead {
+    clang: Option<clang::Clang>,
+    targets: Vec<arch::Arch>,
+}
+
+impl Ahead {
+    /// What `CANDLE_ROCM_ARCHS` asks for: targets, `native`, `all`; nothing where it is not set.
+    fn of_environment() -> Result<Self, String> {
+        let list = std::env::var("CANDLE_ROCM_ARCHS").unwrap_or_default();
+        if arch::split_list(&list).is_empty() {
+            return Ok(Self { clang: None, targets: Vec::new() });
+        }
+        let explain = |why: String| format!("CANDLE_ROCM_ARCHS={list}: {why}");
+        let clang = clang::Clang::find().map_err(explain)?;
+        let targets = topology::targets(&list, clang.archs(), Path::new("/")).map_err(explain)?;
+        targets.iter().try_for_each(|arch| clang.check(arch)).map_err(explain)?;
+        Ok(Self { clang: Some(clang), targets })
+    }
+
+    fn build(
+        &self,
+        out: &Path,
+        name: &str,
+        source: &str,
+        arch: &arch::Arch,
+        cache: Option<&cache::Cache>,
+    ) -> Result<(), String> {
+        let clang = self.clang.as_ref().ok_or("targets without a compiler")?;
+        let make = || clang.compile(name, source, arch);
+        let object = match cache {
+            // The parts are those of the run-time store: what was compiled for a first use is not compiled again.
+            Some(cache) => cache.get_or_make(name, &[source, &arch.to_string(), "clang", &clang.key(arch)], make)?,
+            None => make()?,
+        };
+        let packed = pack(&object).map_err(|error| format!("compressing module {name} for {arch}: {error}"))?;
+        write(out, &packed_file(name, arch), &packed)
+    }
+}
+
+fn packed_file(name: &str, arch: &arch::Arch) -> String {
+    // A colon is not for every file system.
+    format!("{name}-{arch}.lzma").replace(':', "_")
+}
+
+fn pack(object: &[u8]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let options = lzma_rust2::LzmaOptions::with_preset(6);
+    let mut writer = lzma_rust2::LzmaWriter::new_use_header(Vec::new(), &options, Some(object.len() as u64))?;
+    writer.write_all(object)?;
+    Ok(writer.finish()?)
+}
+
+fn write(out: &Path, file: &str, bytes: &[u8]) -> Result<(), String> {
+    let path = out.join(file);
+    fs::write(&path, bytes).map_err(|e| format!("writing {}: {e}", path.display()))
 }
 
 /// A guess at how long a module takes: table rows matter more than text, and rows are what modules differ in.
@@ -114,11 +198,7 @@ fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&ca
     let end = entry.iter().position(|&byte| byte == 0).ok_or("a cached object without names")?;
     let kernels: Vec<_> = String::from_utf8_lossy(&entry[..end]).split_terminator('\n').map(str::to_owned).collect();
 
-    let write = |file: String, bytes: &[u8]| {
-        let path = out.join(file);
-        fs::write(&path, bytes).map_err(|e| format!("writing {}: {e}", path.display()))
-    };
-    write(format!("{name}.host"), &entry[end + 1..])?;
-    write(format!("{name}.kernels.rs"), format!("&{kernels:?}").as_bytes())?;
-    write(file_name, source.as_bytes())
+    write(out, &format!("{name}.host"), &entry[end + 1..])?;
+    write(out, &format!("{name}.kernels.rs"), format!("&{kernels:?}").as_bytes())?;
+    write(out, &file_name, source.as_bytes())
 }

@@ -13,20 +13,22 @@ const MAGIC: &[u8; 8] = b"crocm\x00\x00\x01";
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: PathBuf,
+    /// A folder that cannot be written to still serves what is in it, as in a container with a cache that was filled before.
+    writable: bool,
 }
 
 impl Cache {
-    /// The user's cache: `CANDLE_ROCM_CACHE`, or `candle-rocm` in `XDG_CACHE_HOME` or `~/.cache`. `None` when there is no
-    /// such place or it cannot be used, which costs a compilation at every start and nothing else.
+    /// The user's cache, in [`Cache::folder_of_user`]. `None` when there is no such place or it cannot be used, which costs
+    /// a compilation at every start and nothing else.
     pub fn open() -> Option<Self> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let folder = variable("CANDLE_ROCM_CACHE").or_else(|| {
-            variable("XDG_CACHE_HOME")
-                .or_else(|| variable("HOME").map(|home| home.join(".cache")))
-                .map(|base| base.join("candle-rocm"))
-        })?;
+        let folder = Self::folder_of_user()?;
         match Self::at(&folder) {
-            Ok(cache) => Some(cache),
+            Ok(cache) => {
+                if !cache.writable {
+                    log::warn!("{} cannot be written to: what is compiled now is not kept", folder.display());
+                }
+                Some(cache)
+            }
             Err(reason) => {
                 log::warn!("compiled kernels are not kept: {}: {reason}", folder.display());
                 None
@@ -34,12 +36,27 @@ impl Cache {
         }
     }
 
+    /// `CANDLE_ROCM_CACHE`, or `candle-rocm` in `XDG_CACHE_HOME` or `~/.cache`.
+    pub fn folder_of_user() -> Option<PathBuf> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        variable("CANDLE_ROCM_CACHE").or_else(|| {
+            variable("XDG_CACHE_HOME")
+                .or_else(|| variable("HOME").map(|home| home.join(".cache")))
+                .map(|base| base.join("candle-rocm"))
+        })
+    }
+
     /// A cache in `folder`, which is made if need be. What lies there is loaded as code, so a folder that
     /// somebody else owns or can write to is refused.
     pub fn at(folder: &Path) -> Result<Self, String> {
-        create_private(folder).map_err(|error| error.to_string())?;
+        create_private(folder).map_err(|error| format!("it cannot be made ({error})"))?;
         check_private(folder)?;
-        Ok(Self { folder: folder.to_path_buf() })
+        Ok(Self { folder: folder.to_path_buf(), writable: can_write(folder) })
+    }
+
+    /// False when the folder only serves what is in it.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// The object made from exactly these parts: the one that is kept, or else what `make` makes, which is then kept.
@@ -53,14 +70,32 @@ impl Cache {
         if let Some(object) = self.load(name, parts) {
             return Ok(object);
         }
+        if !self.writable {
+            return make();
+        }
         // The system gives the lock back when its holder dies, whatever the reason. Without one, two make it; no harm.
-        let _lock = lock(&self.path(name, parts).with_extension("lock"));
+        let lock = lock(&self.path(name, parts).with_extension("lock"));
         if let Some(object) = self.load(name, parts) {
             return Ok(object);
+        }
+        if lock.is_some() {
+            self.sweep(name, parts);
         }
         let object = make()?;
         self.store(name, parts, &object);
         Ok(object)
+    }
+
+    /// Removes what a process that was killed while it wrote this entry left behind. For whoever holds the lock.
+    fn sweep(&self, name: &str, parts: &[&str]) {
+        let path = self.path(name, parts);
+        let Some(stem) = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()) else { return };
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".part") && name.starts_with(&stem) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// The object made from exactly these parts, if there is an undamaged one.
@@ -135,11 +170,8 @@ fn create_private(folder: &Path) -> std::io::Result<()> {
 fn check_private(folder: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
     let metadata = fs::metadata(folder).map_err(|error| error.to_string())?;
-    // A file made by this process shows who it runs as, without asking the C library.
-    let probe = folder.join(format!(".probe.{}.{:?}", std::process::id(), std::thread::current().id()));
-    let owner = fs::File::create(&probe).and_then(|file| file.metadata()).map(|probe| probe.uid());
-    let _ = fs::remove_file(&probe);
-    let owner = owner.map_err(|error| format!("it cannot be written to ({error})"))?;
+    // SAFETY: the call takes nothing and cannot fail.
+    let owner = unsafe { libc::geteuid() };
     if metadata.uid() != owner {
         return Err(
             "it belongs to another user, whose files would run as code; choose another with CANDLE_ROCM_CACHE".into()
@@ -151,6 +183,14 @@ fn check_private(folder: &Path) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Tried, and not read from the mode: a file system may be read-only, or full.
+fn can_write(folder: &Path) -> bool {
+    let probe = folder.join(format!(".probe.{}.{:?}", std::process::id(), std::thread::current().id()));
+    let made = fs::write(&probe, b"probe").is_ok();
+    let _ = fs::remove_file(&probe);
+    made
 }
 
 #[cfg(not(unix))]
@@ -194,6 +234,55 @@ mod tests {
             fs::write(&path, damage).unwrap();
             assert_eq!(cache.load("unary", &["source"]), None);
         }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_serves_what_is_in_it() {
+        let folder = fresh("frozen");
+        Cache::at(&folder).unwrap().store("unary", &["source"], b"object");
+        let frozen = Cache { folder: folder.clone(), writable: false };
+        let never = || Err("made again");
+        assert_eq!(frozen.get_or_make("unary", &["source"], never).as_deref(), Ok(&b"object"[..]));
+        let other = frozen.get_or_make("unary", &["other"], || Ok::<_, ()>(b"new".to_vec()));
+        assert_eq!(other.as_deref(), Ok(&b"new"[..]));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing was written, not even a lock");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn leftovers_of_a_killed_process_are_swept() {
+        let folder = fresh("leftovers");
+        let cache = Cache::at(&folder).unwrap();
+        let path = cache.path("unary", &["source"]);
+        let (left, other) = (path.with_extension("1.ThreadId(1).part"), folder.join("binary-0.1.part"));
+        fs::write(&left, b"half").unwrap();
+        fs::write(&other, b"somebody is writing this").unwrap();
+        cache.get_or_make("unary", &["source"], || Ok::<_, ()>(b"object".to_vec())).unwrap();
+        assert!(!left.exists() && other.exists());
+        assert_eq!(cache.load("unary", &["source"]).as_deref(), Some(&b"object"[..]));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_folder_is_private() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = fresh("private").join("below");
+        assert!(Cache::at(&folder).unwrap().is_writable());
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_others_own_is_refused() {
+        // Only root can give a folder away; others find one of root's.
+        let folder = fresh("foreign");
+        fs::create_dir_all(&folder).unwrap();
+        let given = std::os::unix::fs::chown(&folder, Some(54321), None).is_ok();
+        let foreign = if given { folder.as_path() } else { Path::new("/usr") };
+        assert!(Cache::at(foreign).unwrap_err().contains("belongs to another user"));
         fs::remove_dir_all(folder).unwrap();
     }
 

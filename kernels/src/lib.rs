@@ -1,13 +1,16 @@
 //! The kernels of candle-rocm, in HIP C++, and the layer that launches them.
 //!
 //! - [`registry`]: the modules, with their sources, code objects and kernel names.
+//! - [`objects`]: where a module's code object for a device comes from; [`arch`], which device it runs on.
 //! - [`ModuleStore`]: the modules of a device, each loaded once.
 //! - [`Kernels`]: every operation as a function over checked tensors ([`Operand`], [`Output`], [`OperandMut`]).
 //!
 //! An operation names its kernel by a root (`badd`, `uexp`); dtypes and the variant for the layouts at hand complete the
 //! name. A name that no module has is an operation that is not defined for the dtype, and an error says so.
 
+pub mod arch;
 mod cache;
+mod clang;
 mod conv;
 mod dtype;
 mod elementwise;
@@ -21,6 +24,7 @@ pub mod layout;
 pub mod metadata;
 mod name;
 mod norms;
+pub mod objects;
 mod quantized;
 mod random;
 mod reduce;
@@ -31,9 +35,11 @@ mod softmax;
 mod sort;
 mod store;
 mod tensor;
+pub mod topology;
 mod window;
 
 pub use cache::Cache;
+pub use clang::Clang;
 pub use conv::Convolution;
 pub use dtype::DType;
 pub use image::{Bilinear, Pool};

@@ -1,10 +1,9 @@
 //! The modules of one device: each is found or compiled, and loaded, once, by whichever thread asks first; its functions
 //! are looked up once. After that, a launch costs a binary search among the names of a module.
 
-use crate::cache::Cache;
+use crate::objects;
 use crate::registry::{Id, Module, ALL_IDS};
-use hip::{Compiler, Device, Error, Function, Program, Result};
-use std::borrow::Cow;
+use hip::{Device, Function, Result};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 struct Loaded {
@@ -77,10 +76,10 @@ impl ModuleStore {
         if let Some(loaded) = slot.loaded.get() {
             return Ok(loaded);
         }
-        let image = object_for(&self.device, module)
+        let object = objects::for_device(&self.device, module)
             .map_err(|error| error.with_detail(format!("while loading the kernels of module {}", module.name)))?;
         let loaded = Loaded {
-            module: hip::Module::load(&self.device, image)?,
+            module: hip::Module::load(&self.device, object.bytes)?,
             functions: module.kernels.iter().map(|_| OnceLock::new()).collect(),
         };
         Ok(slot.loaded.get_or_init(|| loaded))
@@ -94,50 +93,5 @@ impl std::fmt::Debug for ModuleStore {
             .field("device", &self.device.ordinal())
             .field("loaded", &loaded.map(|id| id.module().name).collect::<Vec<_>>())
             .finish()
-    }
-}
-
-/// The code object of a module for a device: built ahead of time, kept from an earlier start, or compiled now.
-fn object_for(device: &Device, module: &Module) -> Result<Cow<'static, [u8]>> {
-    // A checked device needs objects with checks in them, which are not built ahead of time.
-    if !device.is_checked() {
-        if let Some(image) = module.image(device.base_arch()) {
-            return Ok(Cow::Borrowed(image));
-        }
-    }
-    let platform = device.platform();
-    let version = platform.runtime_version().map(|version| format!("{version:?}")).unwrap_or_default();
-    let parts = [module.source, device.arch(), platform.name(), &version, compiler_key(device)];
-    static CACHE: OnceLock<Option<Cache>> = OnceLock::new();
-    let make = || {
-        log::info!("compiling the kernels of module {} for {}", module.name, device.arch());
-        let mut program = Program::new(format!("{}.hip", module.name), module.source)
-            .option("-std=c++17")
-            .option("-DNDEBUG")
-            .option("-DHIP_HOST_SMALL_GRIDS")
-            .for_device(device);
-        if device.is_checked() {
-            // Checks cost more than optimisation saves, and compile three times faster without.
-            program = program.option("-O1");
-        }
-        let object = Compiler::new(platform)?.compile(&program)?;
-        if object.is_empty() {
-            return Err(Error::refused(format!("the compiler for {} returned an empty object", device.arch())));
-        }
-        Ok(object)
-    };
-    match CACHE.get_or_init(Cache::open) {
-        Some(cache) => cache.get_or_make(module.name, &parts, make),
-        None => make(),
-    }
-    .map(Cow::Owned)
-}
-
-/// What the embedded device's compiler was when this crate was built; it is part of the program, with no version of its own.
-fn compiler_key(device: &Device) -> &'static str {
-    if device.base_arch() == "host" {
-        env!("HOST_COMPILER_KEY")
-    } else {
-        ""
     }
 }
