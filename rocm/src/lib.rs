@@ -5,3 +5,4 @@
 //! of rocBLAS ([`blas`]).
 
 pub mod blas;
+mod embedded;

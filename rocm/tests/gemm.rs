@@ -1,27 +1,12 @@
 //! The matrix product of the embedded device's BLAS against plain loops in f64: all element types, transposed, broadcast and sliced
 //! operands, batches, sizes around the blocking of any implementation.
 
+mod common;
+
+use common::{stream, Random};
 use half::{bf16, f16};
-use hip::{Buffer, DeviceCopy, Platform, Stream};
+use hip::{Buffer, DeviceCopy, Stream};
 use rocm::blas::{Blas, Element, Gemm, Matrix};
-
-/// A small generator, so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.0 >> 33
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.next() as usize % end
-    }
-
-    fn value(&mut self) -> f64 {
-        self.next() as f64 / (1u64 << 30) as f64 - 1.0
-    }
-}
 
 trait Number: DeviceCopy + PartialEq {
     const ELEMENT: Element;
@@ -85,7 +70,7 @@ impl<T: Number> Placed<T> {
     }
 }
 
-fn check<T: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::Result<()> {
+fn check<T: Number, R: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::Result<()> {
     let sizes = [1, 2, 3, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100];
     let (m, n) = (sizes[random.below(sizes.len())], sizes[random.below(sizes.len())]);
     let k = [0, 1, 2, 5, 16, 33, 64, 129][random.below(8)];
@@ -95,10 +80,10 @@ fn check<T: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::R
     let (buffer_a, buffer_b) = (a.upload(stream)?, b.upload(stream)?);
     let (leading, guard) = (n + random.below(3), 4);
     let c_stride = m * leading + random.below(3);
-    let before: Vec<T> = (0..c_stride * batch + guard).map(|_| T::from_f64(77.0)).collect();
+    let before: Vec<R> = (0..c_stride * batch + guard).map(|_| R::from_f64(77.0)).collect();
     let c = stream.upload(&before)?;
     let matrix = Matrix { address: c.ptr().address(), row_stride: leading, column_stride: 1, batch_stride: c_stride };
-    let product = Gemm { element: T::ELEMENT, m, n, k, batch, a: a.matrix, b: b.matrix, c: matrix };
+    let product = Gemm { element: T::ELEMENT, result: R::ELEMENT, m, n, k, batch, a: a.matrix, b: b.matrix, c: matrix };
     assert!(product.fits_blas(), "{product:?}");
     // SAFETY: the buffers were made for these sizes and strides and live to the end of this function.
     unsafe { blas.gemm(&product)? };
@@ -118,8 +103,8 @@ fn check<T: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::R
         let (sum, magnitude) =
             terms.fold((0.0, 0.0), |(sum, magnitude), term| (sum + term, magnitude + f64::abs(term)));
         // One rounding of the result, and k + 1 of the accumulation, which is in f32 for the half types.
-        let accumulation = T::EPSILON.min(f32::EPSILON.into()) * (k + 1) as f64;
-        let bound = T::EPSILON * sum.abs() + accumulation * magnitude + f64::MIN_POSITIVE;
+        let accumulation = R::EPSILON.min(f32::EPSILON.into()) * (k + 1) as f64;
+        let bound = R::EPSILON * sum.abs() + accumulation * magnitude + f64::MIN_POSITIVE;
         let got = value.to_f64();
         assert!(
             (got - sum).abs() <= bound,
@@ -131,21 +116,23 @@ fn check<T: Number>(stream: &Stream, blas: &Blas, random: &mut Random) -> hip::R
 
 #[test]
 fn products_agree_with_plain_loops() -> hip::Result<()> {
-    let stream = Platform::named("host")?.device(0)?.new_stream()?;
+    let stream = stream()?;
     let blas = Blas::new(&stream)?.expect("the embedded device has a BLAS");
     let mut random = Random(1);
     for _ in 0..60 {
-        check::<f32>(&stream, &blas, &mut random)?;
-        check::<f64>(&stream, &blas, &mut random)?;
-        check::<f16>(&stream, &blas, &mut random)?;
-        check::<bf16>(&stream, &blas, &mut random)?;
+        check::<f32, f32>(&stream, &blas, &mut random)?;
+        check::<f64, f64>(&stream, &blas, &mut random)?;
+        check::<f16, f16>(&stream, &blas, &mut random)?;
+        check::<bf16, bf16>(&stream, &blas, &mut random)?;
+        check::<f16, f32>(&stream, &blas, &mut random)?;
+        check::<bf16, f32>(&stream, &blas, &mut random)?;
     }
     Ok(())
 }
 
 #[test]
 fn a_product_is_part_of_a_captured_graph() -> hip::Result<()> {
-    let stream = Platform::named("host")?.device(0)?.new_stream()?;
+    let stream = stream()?;
     let blas = Blas::new(&stream)?.expect("the embedded device has a BLAS");
     let mut a = stream.upload(&[2f32])?;
     let b = stream.upload(&[3f32])?;
@@ -156,7 +143,17 @@ fn a_product_is_part_of_a_captured_graph() -> hip::Result<()> {
         column_stride: 1,
         batch_stride: 0,
     };
-    let product = Gemm { element: Element::F32, m: 1, n: 1, k: 1, batch: 1, a: one(&a), b: one(&b), c: one(&c) };
+    let product = Gemm {
+        element: Element::F32,
+        result: Element::F32,
+        m: 1,
+        n: 1,
+        k: 1,
+        batch: 1,
+        a: one(&a),
+        b: one(&b),
+        c: one(&c),
+    };
     // SAFETY: the three buffers hold one element each and outlive the graph.
     let graph = stream.capture(|_| unsafe { blas.gemm(&product) })?;
     graph.launch(&stream)?;
@@ -169,10 +166,20 @@ fn a_product_is_part_of_a_captured_graph() -> hip::Result<()> {
 
 #[test]
 fn operands_that_blas_cannot_take_are_refused_with_a_sentence() -> hip::Result<()> {
-    let stream = Platform::named("host")?.device(0)?.new_stream()?;
+    let stream = stream()?;
     let blas = Blas::new(&stream)?.expect("the embedded device has a BLAS");
     let matrix = Matrix { address: 0, row_stride: 8, column_stride: 2, batch_stride: 0 };
-    let product = Gemm { element: Element::F32, m: 4, n: 4, k: 4, batch: 1, a: matrix, b: matrix, c: matrix };
+    let product = Gemm {
+        element: Element::F32,
+        result: Element::F32,
+        m: 4,
+        n: 4,
+        k: 4,
+        batch: 1,
+        a: matrix,
+        b: matrix,
+        c: matrix,
+    };
     // SAFETY: refused before anything is touched.
     let error = unsafe { blas.gemm(&product) }.expect_err("no stride is one");
     assert!(error.to_string().contains("stride of one"), "{error}");

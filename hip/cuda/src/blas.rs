@@ -1,5 +1,4 @@
-//! The matrix product of cuBLAS as a bare table, for whoever puts rocBLAS's ABI on top of it. Handles, streams and the
-//! product itself; precision is what the caller asks for: a handle starts in cuBLAS's default mode, in which a product
+//! cuBLAS as a bare table, for whoever puts rocBLAS's ABI on top of it: handles, streams, vectors and products; precision is what the caller asks for: a handle starts in cuBLAS's default mode, in which a product
 //! of f32 is computed in f32 and TF32 is used only where [`cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32`] asks for it.
 
 use crate::{context, toolkit, Unavailable};
@@ -32,6 +31,12 @@ integers! {
         CUBLAS_OP_N = 0;
         CUBLAS_OP_T = 1;
         CUBLAS_OP_C = 2;
+    }
+
+    /// Where scalars lie.
+    cublasPointerMode_t: c_int {
+        CUBLAS_POINTER_MODE_HOST = 0;
+        CUBLAS_POINTER_MODE_DEVICE = 1;
     }
 
     /// Element types.
@@ -69,7 +74,7 @@ integers! {
 }
 
 library! {
-    /// cuBLAS, as far as a matrix product needs it.
+    /// cuBLAS, as far as rocBLAS's ABI needs it.
     pub struct Cublas in ["cublas"] versions [13, 12, 11] {
         fn cublasCreate_v2(handle: *mut cublasHandle_t) -> cublasStatus_t;
         fn cublasDestroy_v2(handle: cublasHandle_t) -> cublasStatus_t;
@@ -79,6 +84,34 @@ library! {
         fn cublasSetWorkspace_v2(handle: cublasHandle_t, workspace: *mut c_void, bytes: usize) -> cublasStatus_t;
         fn cublasSetMathMode(handle: cublasHandle_t, mode: cublasMath_t) -> cublasStatus_t;
         fn cublasGetMathMode(handle: cublasHandle_t, mode: *mut cublasMath_t) -> cublasStatus_t;
+        fn cublasSetPointerMode_v2(handle: cublasHandle_t, mode: cublasPointerMode_t) -> cublasStatus_t;
+
+        // Vectors, and matrix with vector
+        fn cublasSaxpy_v2(handle: cublasHandle_t, n: c_int, alpha: *const f32, x: *const f32, incx: c_int, y: *mut f32, incy: c_int) -> cublasStatus_t;
+        fn cublasSdot_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, y: *const f32, incy: c_int, result: *mut f32) -> cublasStatus_t;
+        fn cublasSnrm2_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, result: *mut f32) -> cublasStatus_t;
+        fn cublasSasum_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, result: *mut f32) -> cublasStatus_t;
+        fn cublasIsamax_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, result: *mut c_int) -> cublasStatus_t;
+        fn cublasIsamin_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, result: *mut c_int) -> cublasStatus_t;
+        fn cublasSscal_v2(handle: cublasHandle_t, n: c_int, alpha: *const f32, x: *mut f32, incx: c_int) -> cublasStatus_t;
+        fn cublasScopy_v2(handle: cublasHandle_t, n: c_int, x: *const f32, incx: c_int, y: *mut f32, incy: c_int) -> cublasStatus_t;
+        fn cublasSswap_v2(handle: cublasHandle_t, n: c_int, x: *mut f32, incx: c_int, y: *mut f32, incy: c_int) -> cublasStatus_t;
+        fn cublasSgemv_v2(handle: cublasHandle_t, trans: cublasOperation_t, m: c_int, n: c_int, alpha: *const f32, a: *const f32, lda: c_int, x: *const f32, incx: c_int, beta: *const f32, y: *mut f32, incy: c_int) -> cublasStatus_t;
+        fn cublasSgbmv_v2(handle: cublasHandle_t, trans: cublasOperation_t, m: c_int, n: c_int, kl: c_int, ku: c_int, alpha: *const f32, a: *const f32, lda: c_int, x: *const f32, incx: c_int, beta: *const f32, y: *mut f32, incy: c_int) -> cublasStatus_t;
+        fn cublasDaxpy_v2(handle: cublasHandle_t, n: c_int, alpha: *const f64, x: *const f64, incx: c_int, y: *mut f64, incy: c_int) -> cublasStatus_t;
+        fn cublasDdot_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, y: *const f64, incy: c_int, result: *mut f64) -> cublasStatus_t;
+        fn cublasDnrm2_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, result: *mut f64) -> cublasStatus_t;
+        fn cublasDasum_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, result: *mut f64) -> cublasStatus_t;
+        fn cublasIdamax_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, result: *mut c_int) -> cublasStatus_t;
+        fn cublasIdamin_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, result: *mut c_int) -> cublasStatus_t;
+        fn cublasDscal_v2(handle: cublasHandle_t, n: c_int, alpha: *const f64, x: *mut f64, incx: c_int) -> cublasStatus_t;
+        fn cublasDcopy_v2(handle: cublasHandle_t, n: c_int, x: *const f64, incx: c_int, y: *mut f64, incy: c_int) -> cublasStatus_t;
+        fn cublasDswap_v2(handle: cublasHandle_t, n: c_int, x: *mut f64, incx: c_int, y: *mut f64, incy: c_int) -> cublasStatus_t;
+        fn cublasDgemv_v2(handle: cublasHandle_t, trans: cublasOperation_t, m: c_int, n: c_int, alpha: *const f64, a: *const f64, lda: c_int, x: *const f64, incx: c_int, beta: *const f64, y: *mut f64, incy: c_int) -> cublasStatus_t;
+        fn cublasDgbmv_v2(handle: cublasHandle_t, trans: cublasOperation_t, m: c_int, n: c_int, kl: c_int, ku: c_int, alpha: *const f64, a: *const f64, lda: c_int, x: *const f64, incx: c_int, beta: *const f64, y: *mut f64, incy: c_int) -> cublasStatus_t;
+
+        // Matrix with matrix
+        fn cublasGemmBatchedEx(handle: cublasHandle_t, trans_a: cublasOperation_t, trans_b: cublasOperation_t, m: c_int, n: c_int, k: c_int, alpha: *const c_void, a: *const *const c_void, a_type: cudaDataType_t, lda: c_int, b: *const *const c_void, b_type: cudaDataType_t, ldb: c_int, beta: *const c_void, c: *const *mut c_void, c_type: cudaDataType_t, ldc: c_int, batch_count: c_int, compute_type: cublasComputeType_t, algo: cublasGemmAlgo_t) -> cublasStatus_t;
         fn cublasGemmEx(
             handle: cublasHandle_t,
             trans_a: cublasOperation_t,

@@ -9,7 +9,8 @@
 
 use hip_abi::headers::{folders, read, Assertions};
 use hip_cuda::blas::{
-    cublasComputeType_t, cublasGemmAlgo_t, cublasMath_t, cublasOperation_t, cublasStatus_t, cudaDataType_t, Cublas,
+    cublasComputeType_t, cublasGemmAlgo_t, cublasMath_t, cublasOperation_t, cublasPointerMode_t, cublasStatus_t,
+    cudaDataType_t, Cublas,
 };
 use hip_cuda::driver::{Cuda, Side, CUDA_MEMCPY2D};
 use hip_cuda::{CUresult, Nvrtc};
@@ -102,6 +103,7 @@ fn assertions(include: &Path) -> Assertions {
         all.functions(Cublas::FUNCTIONS);
         all.constants(cublasStatus_t::NAMED).constants(cublasOperation_t::NAMED).constants(cudaDataType_t::NAMED);
         all.constants(cublasComputeType_t::NAMED).constants(cublasGemmAlgo_t::NAMED).constants(cublasMath_t::NAMED);
+        all.constants(cublasPointerMode_t::NAMED);
     }
     for (name, ours) in places() {
         all.condition(&format!("offsetof(CUDA_MEMCPY2D, {name}) == {ours}"), name);

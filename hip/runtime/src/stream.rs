@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::graph::{Captured, Session};
 use crate::pool::{Allocation, Pool, PoolStats};
 use crate::staging::Ring;
+use crate::view::View;
 use hip_abi::{hipError_t, hipStreamNonBlocking, hipStream_t};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,6 +171,21 @@ impl Stream {
         let mut buffer = self.alloc(data.len())?;
         buffer.write(data)?;
         Ok(buffer)
+    }
+
+    /// Checks that memory may be named by work queued here: it belongs to this stream, so that it is not given to anybody else before that
+    /// work is done. While a capture is made, the graph keeps it. For libraries that queue work themselves.
+    pub fn uses<'a, T: DeviceCopy>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
+        let memory = memory.into();
+        if memory.stream() != self {
+            return Err(Error::refused(
+                "the memory belongs to another stream, whose order says nothing about this one; copy it here with `to_stream` first",
+            ));
+        }
+        if let Some(session) = self.session() {
+            session.keep_block(memory.block());
+        }
+        Ok(())
     }
 
     /// What the pool of this stream holds and has done.

@@ -3,7 +3,9 @@
 
 use super::abi::*;
 use hip_abi::{hipStream_t, Origin};
-use hip_cuda::blas::{self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t};
+use hip_cuda::blas::{
+    self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasPointerMode_t, cublasStatus_t,
+};
 use hip_cuda::blas::{cudaDataType_t, Cublas};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -18,7 +20,32 @@ pub fn table() -> Result<&'static Rocblas, String> {
         rocblas_create_handle: create_handle,
         rocblas_destroy_handle: destroy_handle,
         rocblas_set_stream: set_stream,
+        rocblas_set_pointer_mode: set_pointer_mode,
         rocblas_get_version_string: None,
+        rocblas_saxpy: saxpy,
+        rocblas_sdot: sdot,
+        rocblas_snrm2: snrm2,
+        rocblas_sasum: sasum,
+        rocblas_isamax: isamax,
+        rocblas_isamin: isamin,
+        rocblas_sscal: sscal,
+        rocblas_scopy: scopy,
+        rocblas_sswap: sswap,
+        rocblas_sgemv: sgemv,
+        rocblas_sgbmv: sgbmv,
+        rocblas_daxpy: daxpy,
+        rocblas_ddot: ddot,
+        rocblas_dnrm2: dnrm2,
+        rocblas_dasum: dasum,
+        rocblas_idamax: idamax,
+        rocblas_idamin: idamin,
+        rocblas_dscal: dscal,
+        rocblas_dcopy: dcopy,
+        rocblas_dswap: dswap,
+        rocblas_dgemv: dgemv,
+        rocblas_dgbmv: dgbmv,
+        rocblas_gemm_ex: gemm_ex,
+        rocblas_gemm_batched_ex: gemm_batched_ex,
         rocblas_gemm_strided_batched_ex: gemm_strided_batched_ex,
     }))
 }
@@ -50,19 +77,39 @@ fn operation(operation: rocblas_operation) -> Result<cublasOperation_t, rocblas_
     }
 }
 
-/// The element type, and what a product of it is computed in.
-fn types(element: rocblas_datatype) -> Result<(cudaDataType_t, cublasComputeType_t, rocblas_datatype), rocblas_status> {
-    use rocblas_datatype as Type;
-    let single = (cublasComputeType_t::CUBLAS_COMPUTE_32F, Type::rocblas_datatype_f32_r);
-    let double = (cublasComputeType_t::CUBLAS_COMPUTE_64F, Type::rocblas_datatype_f64_r);
-    let (element, (compute, scalar)) = match element {
-        Type::rocblas_datatype_f16_r => (cudaDataType_t::CUDA_R_16F, single),
-        Type::rocblas_datatype_bf16_r => (cudaDataType_t::CUDA_R_16BF, single),
-        Type::rocblas_datatype_f32_r => (cudaDataType_t::CUDA_R_32F, single),
-        Type::rocblas_datatype_f64_r => (cudaDataType_t::CUDA_R_64F, double),
-        _ => return Err(rocblas_status::rocblas_status_not_implemented),
-    };
-    Ok((element, compute, scalar))
+fn element(of: rocblas_datatype) -> Result<cudaDataType_t, rocblas_status> {
+    match of {
+        rocblas_datatype::rocblas_datatype_f16_r => Ok(cudaDataType_t::CUDA_R_16F),
+        rocblas_datatype::rocblas_datatype_bf16_r => Ok(cudaDataType_t::CUDA_R_16BF),
+        rocblas_datatype::rocblas_datatype_f32_r => Ok(cudaDataType_t::CUDA_R_32F),
+        rocblas_datatype::rocblas_datatype_f64_r => Ok(cudaDataType_t::CUDA_R_64F),
+        rocblas_datatype::rocblas_datatype_i8_r => Ok(cudaDataType_t::CUDA_R_8I),
+        rocblas_datatype::rocblas_datatype_i32_r => Ok(cudaDataType_t::CUDA_R_32I),
+        _ => Err(rocblas_status::rocblas_status_not_implemented),
+    }
+}
+
+fn compute(of: rocblas_datatype) -> Result<cublasComputeType_t, rocblas_status> {
+    match of {
+        rocblas_datatype::rocblas_datatype_f32_r => Ok(cublasComputeType_t::CUBLAS_COMPUTE_32F),
+        rocblas_datatype::rocblas_datatype_f64_r => Ok(cublasComputeType_t::CUBLAS_COMPUTE_64F),
+        rocblas_datatype::rocblas_datatype_i32_r => Ok(cublasComputeType_t::CUBLAS_COMPUTE_32I),
+        _ => Err(rocblas_status::rocblas_status_not_implemented),
+    }
+}
+
+/// The types of operands and result, of a product that cuBLAS has: in place, the operands alike, and no f64 with anything else.
+fn types(
+    [a, b, c, d]: [rocblas_datatype; 4],
+    computed: rocblas_datatype,
+    in_place: bool,
+) -> Result<[cudaDataType_t; 2], rocblas_status> {
+    let double = rocblas_datatype::rocblas_datatype_f64_r;
+    let all_or_none = [d, computed].iter().all(|&other| (other == double) == (a == double));
+    if !in_place || a != b || c != d || !all_or_none {
+        return Err(rocblas_status::rocblas_status_not_implemented);
+    }
+    Ok([element(a)?, element(d)?])
 }
 
 fn answer(outcome: Result<cublasStatus_t, rocblas_status>) -> rocblas_status {
@@ -85,6 +132,119 @@ unsafe extern "C" fn destroy_handle(handle: rocblas_handle) -> rocblas_status {
 unsafe extern "C" fn set_stream(handle: rocblas_handle, stream: hipStream_t) -> rocblas_status {
     // SAFETY: the handle is cuBLAS's own, and a HIP stream is the driver's.
     answer(entered().map(|cublas| unsafe { (cublas.cublasSetStream_v2)(cublasHandle_t(handle.0), stream) }))
+}
+
+unsafe extern "C" fn set_pointer_mode(handle: rocblas_handle, mode: rocblas_pointer_mode) -> rocblas_status {
+    // Both libraries give the modes the same numbers.
+    let mode = cublasPointerMode_t(mode.0 as i32);
+    // SAFETY: the handle is cuBLAS's own.
+    answer(entered().map(|cublas| unsafe { (cublas.cublasSetPointerMode_v2)(cublasHandle_t(handle.0), mode) }))
+}
+
+const ALGO: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn gemm_ex(
+    handle: rocblas_handle,
+    trans_a: rocblas_operation,
+    trans_b: rocblas_operation,
+    m: rocblas_int,
+    n: rocblas_int,
+    k: rocblas_int,
+    alpha: *const c_void,
+    a: *const c_void,
+    a_type: rocblas_datatype,
+    lda: rocblas_int,
+    b: *const c_void,
+    b_type: rocblas_datatype,
+    ldb: rocblas_int,
+    beta: *const c_void,
+    c: *const c_void,
+    c_type: rocblas_datatype,
+    ldc: rocblas_int,
+    d: *mut c_void,
+    d_type: rocblas_datatype,
+    ldd: rocblas_int,
+    compute_type: rocblas_datatype,
+    _algo: rocblas_gemm_algo,
+    _solution_index: i32,
+    _flags: u32,
+) -> rocblas_status {
+    let in_place = c == d.cast_const() && ldc == ldd;
+    let product = || {
+        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
+        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
+        let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
+        // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
+        Ok(unsafe {
+            (cublas.cublasGemmEx)(
+                handle, trans_a, trans_b, m, n, k, alpha, a, of, lda, b, of, ldb, beta, d, into, ldd, compute, ALGO,
+            )
+        })
+    };
+    answer(product())
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn gemm_batched_ex(
+    handle: rocblas_handle,
+    trans_a: rocblas_operation,
+    trans_b: rocblas_operation,
+    m: rocblas_int,
+    n: rocblas_int,
+    k: rocblas_int,
+    alpha: *const c_void,
+    a: *const c_void,
+    a_type: rocblas_datatype,
+    lda: rocblas_int,
+    b: *const c_void,
+    b_type: rocblas_datatype,
+    ldb: rocblas_int,
+    beta: *const c_void,
+    c: *const c_void,
+    c_type: rocblas_datatype,
+    ldc: rocblas_int,
+    d: *mut c_void,
+    d_type: rocblas_datatype,
+    ldd: rocblas_int,
+    batch_count: rocblas_int,
+    compute_type: rocblas_datatype,
+    _algo: rocblas_gemm_algo,
+    _solution_index: i32,
+    _flags: u32,
+) -> rocblas_status {
+    let in_place = c == d.cast_const() && ldc == ldd;
+    let product = || {
+        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
+        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
+        let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
+        // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
+        Ok(unsafe {
+            (cublas.cublasGemmBatchedEx)(
+                handle,
+                trans_a,
+                trans_b,
+                m,
+                n,
+                k,
+                alpha,
+                a.cast(),
+                of,
+                lda,
+                b.cast(),
+                of,
+                ldb,
+                beta,
+                d.cast(),
+                into,
+                ldd,
+                batch_count,
+                compute,
+                ALGO,
+            )
+        })
+    };
+    answer(product())
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -119,56 +279,86 @@ unsafe extern "C" fn gemm_strided_batched_ex(
     _solution_index: i32,
     _flags: u32,
 ) -> rocblas_status {
-    // cuBLAS multiplies in place only, and that is all `rocm::blas` asks for.
     let in_place = c == d.cast_const() && ldc == ldd && stride_c == stride_d;
-    if !in_place || [b_type, c_type, d_type].iter().any(|&other| other != a_type) {
-        return rocblas_status::rocblas_status_not_implemented;
-    }
     let product = || {
-        let (of, compute, scalar) = types(a_type)?;
-        if compute_type != scalar {
-            return Err(rocblas_status::rocblas_status_not_implemented);
-        }
-        let (cublas, handle) = (entered()?, cublasHandle_t(handle.0));
+        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
+        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
         let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
-        let algo = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
         // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
         Ok(unsafe {
-            if batch_count == 1 {
-                // The plain call has the better heuristics.
-                (cublas.cublasGemmEx)(
-                    handle, trans_a, trans_b, m, n, k, alpha, a, of, lda, b, of, ldb, beta, d, of, ldd, compute, algo,
-                )
-            } else {
-                (cublas.cublasGemmStridedBatchedEx)(
-                    handle,
-                    trans_a,
-                    trans_b,
-                    m,
-                    n,
-                    k,
-                    alpha,
-                    a,
-                    of,
-                    lda,
-                    stride_a,
-                    b,
-                    of,
-                    ldb,
-                    stride_b,
-                    beta,
-                    d,
-                    of,
-                    ldd,
-                    stride_d,
-                    batch_count,
-                    compute,
-                    algo,
-                )
-            }
+            (cublas.cublasGemmStridedBatchedEx)(
+                handle,
+                trans_a,
+                trans_b,
+                m,
+                n,
+                k,
+                alpha,
+                a,
+                of,
+                lda,
+                stride_a,
+                b,
+                of,
+                ldb,
+                stride_b,
+                beta,
+                d,
+                into,
+                ldd,
+                stride_d,
+                batch_count,
+                compute,
+                ALGO,
+            )
         })
     };
     answer(product())
+}
+
+/// Routines that cuBLAS has with the same arguments; an operation in front is translated.
+macro_rules! direct {
+    ($($name:ident = $cublas:ident($([$trans:ident])? $($argument:ident: $type:ty),*);)*) => {$(
+        #[allow(clippy::too_many_arguments)]
+        unsafe extern "C" fn $name(
+            handle: rocblas_handle,
+            $($trans: rocblas_operation,)?
+            $($argument: $type),*
+        ) -> rocblas_status {
+            let act = || {
+                let cublas = entered()?;
+                $(let $trans = operation($trans)?;)?
+                // SAFETY: the caller vouches for the handle, the scalars and the vectors, as rocBLAS asks it to.
+                Ok(unsafe { (cublas.$cublas)(cublasHandle_t(handle.0), $($trans,)? $($argument),*) })
+            };
+            answer(act())
+        }
+    )*};
+}
+
+direct! {
+    saxpy = cublasSaxpy_v2(n: rocblas_int, alpha: *const f32, x: *const f32, incx: rocblas_int, y: *mut f32, incy: rocblas_int);
+    sdot = cublasSdot_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, y: *const f32, incy: rocblas_int, result: *mut f32);
+    snrm2 = cublasSnrm2_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, result: *mut f32);
+    sasum = cublasSasum_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, result: *mut f32);
+    isamax = cublasIsamax_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, result: *mut rocblas_int);
+    isamin = cublasIsamin_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, result: *mut rocblas_int);
+    sscal = cublasSscal_v2(n: rocblas_int, alpha: *const f32, x: *mut f32, incx: rocblas_int);
+    scopy = cublasScopy_v2(n: rocblas_int, x: *const f32, incx: rocblas_int, y: *mut f32, incy: rocblas_int);
+    sswap = cublasSswap_v2(n: rocblas_int, x: *mut f32, incx: rocblas_int, y: *mut f32, incy: rocblas_int);
+    sgemv = cublasSgemv_v2([trans] m: rocblas_int, n: rocblas_int, alpha: *const f32, a: *const f32, lda: rocblas_int, x: *const f32, incx: rocblas_int, beta: *const f32, y: *mut f32, incy: rocblas_int);
+    sgbmv = cublasSgbmv_v2([trans] m: rocblas_int, n: rocblas_int, kl: rocblas_int, ku: rocblas_int, alpha: *const f32, a: *const f32, lda: rocblas_int, x: *const f32, incx: rocblas_int, beta: *const f32, y: *mut f32, incy: rocblas_int);
+    daxpy = cublasDaxpy_v2(n: rocblas_int, alpha: *const f64, x: *const f64, incx: rocblas_int, y: *mut f64, incy: rocblas_int);
+    ddot = cublasDdot_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, y: *const f64, incy: rocblas_int, result: *mut f64);
+    dnrm2 = cublasDnrm2_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, result: *mut f64);
+    dasum = cublasDasum_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, result: *mut f64);
+    idamax = cublasIdamax_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, result: *mut rocblas_int);
+    idamin = cublasIdamin_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, result: *mut rocblas_int);
+    dscal = cublasDscal_v2(n: rocblas_int, alpha: *const f64, x: *mut f64, incx: rocblas_int);
+    dcopy = cublasDcopy_v2(n: rocblas_int, x: *const f64, incx: rocblas_int, y: *mut f64, incy: rocblas_int);
+    dswap = cublasDswap_v2(n: rocblas_int, x: *mut f64, incx: rocblas_int, y: *mut f64, incy: rocblas_int);
+    dgemv = cublasDgemv_v2([trans] m: rocblas_int, n: rocblas_int, alpha: *const f64, a: *const f64, lda: rocblas_int, x: *const f64, incx: rocblas_int, beta: *const f64, y: *mut f64, incy: rocblas_int);
+    dgbmv = cublasDgbmv_v2([trans] m: rocblas_int, n: rocblas_int, kl: rocblas_int, ku: rocblas_int, alpha: *const f64, a: *const f64, lda: rocblas_int, x: *const f64, incx: rocblas_int, beta: *const f64, y: *mut f64, incy: rocblas_int);
 }
 
 #[cfg(test)]
@@ -176,14 +366,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_element_has_its_compute_type_and_f32_is_not_tf32() {
-        let compute = |element| types(element).map(|(_, compute, _)| compute);
+    fn every_element_has_its_type_and_f32_is_not_tf32() {
         assert_eq!(compute(rocblas_datatype::rocblas_datatype_f32_r), Ok(cublasComputeType_t::CUBLAS_COMPUTE_32F));
         assert_eq!(compute(rocblas_datatype::rocblas_datatype_f64_r), Ok(cublasComputeType_t::CUBLAS_COMPUTE_64F));
         for (name, value) in rocblas_datatype::NAMED {
-            assert!(types(rocblas_datatype(*value as u32)).is_ok(), "{name}");
+            assert!(element(rocblas_datatype(*value as u32)).is_ok(), "{name}");
         }
-        assert_eq!(types(rocblas_datatype(0)), Err(rocblas_status::rocblas_status_not_implemented));
+        assert_eq!(element(rocblas_datatype(0)), Err(rocblas_status::rocblas_status_not_implemented));
+    }
+
+    #[test]
+    fn pointer_modes_have_the_same_numbers() {
+        let numbers = |named: &[(&str, i64)]| named.iter().map(|(_, value)| *value).collect::<Vec<_>>();
+        assert_eq!(numbers(rocblas_pointer_mode::NAMED), numbers(cublasPointerMode_t::NAMED));
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! a stride of one in rows or columns.
 
 use super::abi::{rocblas_datatype, rocblas_operation};
+use hip::{Error, Result};
+use std::ffi::c_void;
 
-/// The element type of all three matrices. f16 and bf16 are accumulated in f32.
+/// The element type of a matrix. f16 and bf16 are accumulated in f32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// IEEE half precision.
@@ -17,31 +19,71 @@ pub enum Element {
     F32,
     /// Double precision.
     F64,
+    /// Signed bytes, whose products are I32.
+    I8,
+    /// Signed 32-bit integers, as a result only.
+    I32,
 }
 
 impl Element {
-    /// Bytes of one element.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F16 | Self::BF16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-
     pub(super) const fn datatype(self) -> rocblas_datatype {
         match self {
             Self::F16 => rocblas_datatype::rocblas_datatype_f16_r,
             Self::BF16 => rocblas_datatype::rocblas_datatype_bf16_r,
             Self::F32 => rocblas_datatype::rocblas_datatype_f32_r,
             Self::F64 => rocblas_datatype::rocblas_datatype_f64_r,
+            Self::I8 => rocblas_datatype::rocblas_datatype_i8_r,
+            Self::I32 => rocblas_datatype::rocblas_datatype_i32_r,
         }
     }
 
+    /// What a product of this type is computed in.
     pub(super) const fn compute(self) -> rocblas_datatype {
         match self {
             Self::F64 => rocblas_datatype::rocblas_datatype_f64_r,
+            Self::I8 | Self::I32 => rocblas_datatype::rocblas_datatype_i32_r,
             _ => rocblas_datatype::rocblas_datatype_f32_r,
+        }
+    }
+
+    /// Whether rocBLAS has products of operands of this type with a result of another.
+    const fn makes(self, result: Self) -> bool {
+        use Element::{BF16, F16, F32, F64, I32, I8};
+        matches!((self, result), (F16, F16 | F32) | (BF16, BF16 | F32) | (F32, F32) | (F64, F64) | (I8, I32))
+    }
+
+    /// Alpha and beta in what the product is computed in.
+    pub(super) fn scalars(self, alpha: f64, beta: f64) -> Result<Scalars> {
+        match self {
+            Self::F64 => Ok(Scalars::F64([alpha, beta])),
+            Self::I8 => {
+                let whole = |value: f64| (f64::from(value as i32) == value).then_some(value as i32);
+                let whole = whole(alpha).zip(whole(beta)).map(|(alpha, beta)| Scalars::I32([alpha, beta]));
+                whole.ok_or_else(|| {
+                    Error::refused(format!("alpha and beta of an i8 product are whole numbers, not {alpha} and {beta}"))
+                })
+            }
+            _ => Ok(Scalars::F32([alpha as f32, beta as f32])),
+        }
+    }
+}
+
+/// Alpha and beta, as the library reads them.
+pub(super) enum Scalars {
+    F32([f32; 2]),
+    F64([f64; 2]),
+    I32([i32; 2]),
+}
+
+impl Scalars {
+    pub fn pointers(&self) -> [*const c_void; 2] {
+        fn each<T>(pair: &[T; 2]) -> [*const c_void; 2] {
+            [std::ptr::from_ref(&pair[0]).cast(), std::ptr::from_ref(&pair[1]).cast()]
+        }
+        match self {
+            Self::F32(pair) => each(pair),
+            Self::F64(pair) => each(pair),
+            Self::I32(pair) => each(pair),
         }
     }
 }
@@ -62,8 +104,10 @@ pub struct Matrix {
 /// `c = a · b` for each matrix of the batch: a is m × k, b is k × n, c is m × n with its columns next to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gemm {
-    /// Element type.
+    /// Element type of the operands.
     pub element: Element,
+    /// Element type of the result: that of the operands, or f32 for operands in f16 or bf16; i32 for i8.
+    pub result: Element,
     /// Rows of a and c.
     pub m: usize,
     /// Columns of b and c.
@@ -112,10 +156,16 @@ impl Matrix {
 }
 
 impl Gemm {
-    /// Whether BLAS can take these operands without a copy.
+    /// Whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.m == 0 || self.n == 0 || self.batch == 0
+    }
+
+    /// Whether BLAS can take these operands without a copy, and has a product of these types.
     pub fn fits_blas(&self) -> bool {
         let sizes = [self.m, self.n, self.k, self.batch];
-        sizes.iter().all(|&size| i32::try_from(size).is_ok())
+        self.element.makes(self.result)
+            && sizes.iter().all(|&size| i32::try_from(size).is_ok())
             && self.a.operand(self.m, self.k).is_some()
             && self.b.operand(self.k, self.n).is_some()
             && self.c.operand(self.m, self.n).is_some_and(|c| c.operation == rocblas_operation::rocblas_operation_none)

@@ -8,6 +8,7 @@
 //! let matrix = |address| Matrix { address, row_stride: 2, column_stride: 1, batch_stride: 0 };
 //! let product = Gemm {
 //!     element: Element::F32,
+//!     result: Element::F32,
 //!     m: 2,
 //!     n: 2,
 //!     k: 2,
@@ -27,12 +28,19 @@ mod abi;
 mod cuda;
 mod gemm;
 mod host;
+mod matrix;
 mod tensile;
+mod vector;
 
-pub use abi::{rocblas_datatype, rocblas_gemm_algo, rocblas_operation, rocblas_status, Rocblas};
+pub use abi::{
+    rocblas_datatype, rocblas_gemm_algo, rocblas_handle, rocblas_operation, rocblas_pointer_mode, rocblas_status, Real,
+    Rocblas,
+};
 pub use gemm::{Element, Gemm, Matrix};
+pub use matrix::{Banded, Factor, MatrixView, MatrixViewMut};
+pub use vector::{Vector, VectorMut};
 
-use abi::rocblas_handle;
+use gemm::Operand;
 use hip::{Error, PlatformKind, Result, Stream};
 use hip_abi::{Origin, Search};
 use std::ffi::c_void;
@@ -47,18 +55,13 @@ pub struct Blas {
     stream: Stream,
 }
 
-// SAFETY: the handle is only used under its lock, and rocBLAS does not tie it to a thread.
-unsafe impl Send for Blas {}
-// SAFETY: as above.
-unsafe impl Sync for Blas {}
-
 impl Blas {
     /// rocBLAS for this stream's device; `None`, with one line in the log for each reason, where there is no library or it has no
     /// kernels for the device.
     pub fn new(stream: &Stream) -> Result<Option<Self>> {
         let Some(table) = table_for(stream) else { return Ok(None) };
         stream.device().make_current()?;
-        let mut handle = rocblas_handle(std::ptr::null_mut());
+        let mut handle = rocblas_handle::NULL;
         // SAFETY: the pointer is to a live handle, and the device is current.
         check("rocblas_create_handle", unsafe { (table.rocblas_create_handle)(&mut handle) })?;
         let blas = Self { table, handle: Mutex::new(handle), stream: stream.clone() };
@@ -72,73 +75,197 @@ impl Blas {
         self.table.origin()
     }
 
-    /// Queues a product on the stream.
+    /// The stream that everything is queued on.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Calls the library with the device current and the handle to itself; scalars lie where `scalars` says.
+    fn call(
+        &self,
+        what: &str,
+        scalars: rocblas_pointer_mode,
+        call: impl FnOnce(&Rocblas, rocblas_handle) -> rocblas_status,
+    ) -> Result<()> {
+        self.stream.device().make_current()?;
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the handle is alive and locked.
+        check("rocblas_set_pointer_mode", unsafe { (self.table.rocblas_set_pointer_mode)(*handle, scalars) })?;
+        check(what, call(self.table, *handle))
+    }
+
+    /// Queues a product on the stream: `c = a * b`.
     ///
     /// # Safety
     /// The addresses are device memory of the sizes that the strides imply, which stays allocated until the product is done; nobody
     /// else writes to the operands or touches the result meanwhile.
     pub unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
-        let Gemm { element, m, n, k, batch, a, b, c } = *product;
-        if m == 0 || n == 0 || batch == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { self.gemm_scaled(product, 1.0, 0.0) }
+    }
+
+    /// Queues a product on the stream: `c = alpha * a * b + beta * c`. With beta zero, c is not read.
+    ///
+    /// # Safety
+    /// As for [`gemm`](Self::gemm).
+    pub unsafe fn gemm_scaled(&self, product: &Gemm, alpha: f64, beta: f64) -> Result<()> {
+        let Gemm { batch, a, b, c, .. } = *product;
+        if product.is_empty() {
             return Ok(());
         }
-        let operands = product
-            .fits_blas()
-            .then(|| Some((a.operand(m, k)?, b.operand(k, n)?, c.operand(m, n)?)))
-            .flatten()
-            .ok_or_else(|| {
-                Error::refused(format!(
-                    "rocBLAS cannot multiply these matrices as they lie ({product:?}): each needs a stride of one; ask `fits_blas` first"
-                ))
-            })?;
-        let (left, right, out) = operands;
-        // rocBLAS refuses null operands even when k is zero, where it does not read them.
-        let (one, zero) = ((1f32, 1f64), (0f32, 0f64));
-        let scalar = |pair: &(f32, f64)| -> *const c_void {
-            match element {
-                Element::F64 => (&raw const pair.1).cast(),
-                _ => (&raw const pair.0).cast(),
+        let (call, scalars) = (Call::new(product)?, product.element.scalars(alpha, beta)?);
+        let Call { right, left, out, types: [of, to, compute], sizes: [n, m, k] } = call;
+        let [alpha, beta] = scalars.pointers();
+        let [a_at, b_at, c_at] = [a, b, c].map(|matrix| pointer(matrix.address));
+        let standard = rocblas_gemm_algo::rocblas_gemm_algo_standard;
+        // SAFETY: operands and result are the caller's promise.
+        let multiply = |table: &Rocblas, handle| unsafe {
+            if batch == 1 {
+                // The plain call has the better heuristics.
+                (table.rocblas_gemm_ex)(
+                    handle,
+                    right.operation,
+                    left.operation,
+                    n,
+                    m,
+                    k,
+                    alpha,
+                    b_at,
+                    of,
+                    right.leading,
+                    a_at,
+                    of,
+                    left.leading,
+                    beta,
+                    c_at,
+                    to,
+                    out.leading,
+                    c_at,
+                    to,
+                    out.leading,
+                    compute,
+                    standard,
+                    0,
+                    0,
+                )
+            } else {
+                let [a_stride, b_stride, c_stride] = [a, b, c].map(|matrix| matrix.batch_stride as i64);
+                (table.rocblas_gemm_strided_batched_ex)(
+                    handle,
+                    right.operation,
+                    left.operation,
+                    n,
+                    m,
+                    k,
+                    alpha,
+                    b_at,
+                    of,
+                    right.leading,
+                    b_stride,
+                    a_at,
+                    of,
+                    left.leading,
+                    a_stride,
+                    beta,
+                    c_at,
+                    to,
+                    out.leading,
+                    c_stride,
+                    c_at,
+                    to,
+                    out.leading,
+                    c_stride,
+                    batch as i32,
+                    compute,
+                    standard,
+                    0,
+                    0,
+                )
             }
         };
-        let pointer = |address: u64| std::ptr::with_exposed_provenance_mut::<c_void>(address as usize);
-        self.stream.device().make_current()?;
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        // The column-major product of the transposes: b comes first.
-        // SAFETY: the handle is alive and locked; operands and result are the caller's promise.
-        let status = unsafe {
-            (self.table.rocblas_gemm_strided_batched_ex)(
-                *handle,
+        self.call("rocblas_gemm_ex", HOST_SCALARS, multiply).map_err(|error| error.with_detail(format!("{product:?}")))
+    }
+
+    /// Queues `count` products of the sizes and strides of `product`, whose matrices lie at the addresses in three lists.
+    ///
+    /// # Safety
+    /// The lists are device memory with `count` addresses each; for every triple, as for [`gemm`](Self::gemm).
+    unsafe fn gemm_listed(&self, product: &Gemm, count: usize, lists: [u64; 3], alpha: f64, beta: f64) -> Result<()> {
+        if product.is_empty() {
+            return Ok(());
+        }
+        let (call, scalars) = (Call::new(product)?, product.element.scalars(alpha, beta)?);
+        let Call { right, left, out, types: [of, to, compute], sizes: [n, m, k] } = call;
+        let ([alpha, beta], [a, b, c]) = (scalars.pointers(), lists.map(pointer));
+        let count =
+            i32::try_from(count).map_err(|_| Error::refused(format!("{count} products are too many for one call")))?;
+        // SAFETY: the lists and what they name are the caller's promise.
+        let multiply = |table: &Rocblas, handle| unsafe {
+            (table.rocblas_gemm_batched_ex)(
+                handle,
                 right.operation,
                 left.operation,
-                n as i32,
-                m as i32,
-                k as i32,
-                scalar(&one),
-                pointer(b.address),
-                element.datatype(),
+                n,
+                m,
+                k,
+                alpha,
+                b,
+                of,
                 right.leading,
-                b.batch_stride as i64,
-                pointer(a.address),
-                element.datatype(),
+                a,
+                of,
                 left.leading,
-                a.batch_stride as i64,
-                scalar(&zero),
-                pointer(c.address),
-                element.datatype(),
+                beta,
+                c,
+                to,
                 out.leading,
-                c.batch_stride as i64,
-                pointer(c.address),
-                element.datatype(),
+                c,
+                to,
                 out.leading,
-                c.batch_stride as i64,
-                batch as i32,
-                element.compute(),
+                count,
+                compute,
                 rocblas_gemm_algo::rocblas_gemm_algo_standard,
                 0,
                 0,
             )
         };
-        check("rocblas_gemm_strided_batched_ex", status).map_err(|error| error.with_detail(format!("{product:?}")))
+        self.call("rocblas_gemm_batched_ex", HOST_SCALARS, multiply)
+            .map_err(|error| error.with_detail(format!("{count} times {product:?}")))
+    }
+}
+
+const HOST_SCALARS: rocblas_pointer_mode = rocblas_pointer_mode::rocblas_pointer_mode_host;
+
+fn pointer(address: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// A product in BLAS's words: the column-major product of the transposes, in which b comes first.
+struct Call {
+    right: Operand,
+    left: Operand,
+    out: Operand,
+    types: [rocblas_datatype; 3],
+    sizes: [i32; 3],
+}
+
+impl Call {
+    fn new(product: &Gemm) -> Result<Self> {
+        let Gemm { element, result, m, n, k, a, b, c, .. } = *product;
+        let described = || {
+            Some(Self {
+                right: b.operand(k, n)?,
+                left: a.operand(m, k)?,
+                out: c.operand(m, n)?,
+                types: [element.datatype(), result.datatype(), element.compute()],
+                sizes: [n as i32, m as i32, k as i32],
+            })
+        };
+        product.fits_blas().then(described).flatten().ok_or_else(|| {
+            Error::refused(format!(
+                "rocBLAS cannot multiply these matrices as they lie ({product:?}): each needs a stride of one; ask `fits_blas` first"
+            ))
+        })
     }
 }
 

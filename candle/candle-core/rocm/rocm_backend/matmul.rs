@@ -79,7 +79,7 @@ fn as_gemm(left: &Operand<'_>, right: &Operand<'_>, out: &OperandMut<'_>) -> Opt
     let b = matrix(right.ptr().address(), right.strides())?;
     let c = matrix(out.ptr().address(), out.strides())?;
     // A sum over nothing is our kernels' business.
-    (k > 0).then_some(Gemm { element, m, n, k, batch, a, b, c })
+    (k > 0).then_some(Gemm { element, result: element, m, n, k, batch, a, b, c })
 }
 
 fn last_two(strides: &[usize]) -> [usize; 2] {
