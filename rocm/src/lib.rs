@@ -1,8 +1,9 @@
 //! AMD's math libraries behind safe Rust.
 //!
 //! Each library is a table of its C ABI, filled with `dlopen` on a machine that has ROCm and by an implementation of our
-//! own on the embedded device, so that the code above is the same and can be tested anywhere. So far: the matrix product
-//! of rocBLAS ([`blas`]).
+//! own on the embedded device, so that the code above is the same and can be tested anywhere. rocBLAS is
+//! [`blas`], rocRAND is [`rand`].
 
 pub mod blas;
 mod embedded;
+pub mod rand;
