@@ -1,7 +1,7 @@
 //! The overlay: a folder of ROCm sources that mirrors Candle's `src/`. A module `rocm` of `src/quantized/mod.rs` lies at
 //! `quantized/rocm.rs` or `quantized/rocm/mod.rs`; the hooks of `src/sort.rs` are the functions of `sort/rocm_ops.rs`:
-//! `arg_sort` for the operation `ArgSort`, `rocm_name` for a free function `name` or `cuda_name`. Tests are replaced in
-//! the same way: `tests/some_tests/rocm_ops.rs` stands for functions of `tests/some_tests.rs`.
+//! `arg_sort` for the operation `ArgSort`, `rocm_name` for a free function `name` or `cuda_name`, `rocm_content_tensor` for
+//! `Content::tensor`. Tests are replaced in the same way: `tests/some_tests/rocm_ops.rs` stands for functions of `tests/some_tests.rs`.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;

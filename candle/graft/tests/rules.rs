@@ -181,6 +181,18 @@ fn a_function_on_tensors_branches_into_the_overlay() {
 }
 
 #[test]
+fn a_types_own_function_branches_into_the_overlay() {
+    let source = "impl Content { fn tensor<R: Read>(&self, name: &str, device: &Device) -> T { read(self, name) } }";
+    let hook = "pub fn rocm_content_tensor() {}";
+    let bench = Bench::new().with("crate/src/lib.rs", source).with("overlay/rocm_ops.rs", hook);
+    let report = bench.graft(&[]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.sites_by_rule()[&Rule::DeviceBranch], 1);
+    let text = without_space(&bench.read("src/lib.rs"));
+    let branch = "ifdevice.is_rocm(){returnrocm_ops::rocm_content_tensor(self,name,device);}read(self,name)";
+    assert!(text.contains(branch), "{text}");
+}
+
+#[test]
 fn a_test_may_be_replaced_by_the_overlay() {
     let source = "fn golden(device: &Device) -> R { match device { Device::Cuda(_) => 1, Device::Cpu => 2 } }";
     let bench = Bench::new()

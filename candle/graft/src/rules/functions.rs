@@ -28,7 +28,8 @@ struct Function<'s> {
 enum Place<'s> {
     Free,
     Trait,
-    Inherent,
+    /// Among the named type's own functions.
+    Inherent(&'s str),
     /// In the implementation of a trait for the named type.
     Operation(&'s str),
 }
@@ -68,9 +69,10 @@ impl Rules<'_, '_, '_> {
             Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
             _ => None,
         };
-        let place = match (&item.trait_, &type_name) {
-            (Some(_), Some(name)) => Place::Operation(name),
-            _ => Place::Inherent,
+        let type_name = type_name.unwrap_or_default();
+        let place = match &item.trait_ {
+            Some(_) => Place::Operation(&type_name),
+            None => Place::Inherent(&type_name),
         };
         for member in &item.items {
             let dealt_with = match member {
@@ -119,6 +121,9 @@ impl Rules<'_, '_, '_> {
             (Gate::Open, _) if named => self.clone_function(&function),
             (Gate::Open, Place::Free) if self.hooks.contains(&format!("rocm_{name}")) => {
                 self.branch_into_overlay(&function, &format!("rocm_{name}"))
+            }
+            (Gate::Open, Place::Inherent(type_name)) if self.hooks.contains(&method_hook(type_name, &name)) => {
+                self.branch_into_overlay(&function, &method_hook(type_name, &name))
             }
             (Gate::Open, _) => return false,
         }
@@ -174,16 +179,14 @@ impl Rules<'_, '_, '_> {
     }
 
     /// A function that knows nothing of CUDA, but for which the overlay has an answer: the ROCm device, or tensors on it,
-    /// go to `rocm_name`, all others take upstream's way.
+    /// go to `rocm_name` (`rocm_type_name` for a type's own function), all others take upstream's way.
     fn branch_into_overlay(&mut self, function: &Function, hook: &str) {
         let range = function.range.clone();
-        let first = function.signature.inputs.first().map(|input| self.patch.slice(&input.span().byte_range()));
-        let (Some(body), Some(arguments), Some(first)) = (function.body, self.arguments(function.signature), first)
+        let (Some(body), Some(arguments), Some(device)) =
+            (function.body, self.arguments(function.signature), self.device_argument(function.signature))
         else {
             return self.hook_is_missing(range, format!("{hook} (the function has no named arguments)"));
         };
-        let name = first.split(':').next().unwrap_or_default();
-        let device = if first.ends_with("Device") { name.to_string() } else { format!("{name}.device()") };
         let start = body.span().byte_range().start + 1;
         let indent = self.patch.indent(range.start);
         let text = format!(
@@ -213,6 +216,14 @@ impl Rules<'_, '_, '_> {
         self.patch.claim(range);
     }
 
+    /// The expression that says on which device a function works: an argument that is one, or the first tensor's.
+    fn device_argument(&self, signature: &Signature) -> Option<String> {
+        let inputs = || signature.inputs.iter().map(|input| self.patch.slice(&input.span().byte_range()));
+        let name = |input: &str| input.split(':').next().unwrap_or_default().to_string();
+        let device = inputs().find(|input| input.ends_with("Device")).map(name);
+        device.or_else(|| inputs().next().map(|first| format!("{}.device()", name(first))))
+    }
+
     fn arguments(&self, signature: &Signature) -> Option<String> {
         let names = signature.inputs.iter().map(|input| match input {
             FnArg::Receiver(_) => Some("self".to_string()),
@@ -239,6 +250,11 @@ impl Rules<'_, '_, '_> {
         }
         self.patch.claim(range);
     }
+}
+
+/// `Content::tensor` -> `rocm_content_tensor`.
+fn method_hook(type_name: &str, function: &str) -> String {
+    format!("rocm_{}_{function}", snake_case(type_name))
 }
 
 /// A foreign arm in a renamed copy: its pattern names CUDA, its message speaks of the copy's own device.

@@ -29,6 +29,11 @@ impl QRocmStorage {
         Ok(Self { blocks, dtype, device: device.clone() })
     }
 
+    /// Blocks as they lie in a file.
+    pub fn from_bytes(device: &RocmDevice, dtype: GgmlDType, blocks: &[u8]) -> Result<Self> {
+        Ok(Self { blocks: device.clone_htod(blocks)?, dtype, device: device.clone() })
+    }
+
     /// The format of the blocks.
     pub fn dtype(&self) -> GgmlDType {
         self.dtype
@@ -107,6 +112,5 @@ fn host_f32(source: &RocmStorage) -> Result<CpuStorage> {
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(device: &RocmDevice, blocks: &[T]) -> Result<QStorage> {
     // SAFETY: the blocks of GGML formats are plain numbers without padding; the slice covers exactly these bytes.
     let bytes = unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast::<u8>(), std::mem::size_of_val(blocks)) };
-    let blocks = device.clone_htod(bytes)?;
-    Ok(QStorage::Rocm(QRocmStorage { blocks, dtype: T::DTYPE, device: device.clone() }))
+    Ok(QStorage::Rocm(QRocmStorage::from_bytes(device, T::DTYPE, bytes)?))
 }
