@@ -2,16 +2,25 @@
 //! layouts, compared within a tolerance stated for each dtype. The tables say which operations; `bench.rs` says how.
 
 mod bench;
+mod calls;
 mod devices;
 mod errors;
+mod gguf;
+mod quantized;
+mod several;
 
 use bench::{check, check_gradients, Case, Dtypes, Range};
 use candle_core::{DType, Device, Result, Tensor, D};
 
+/// A tensor as a matrix of its rows.
+fn rows(x: &Tensor) -> Result<Tensor> {
+    x.reshape(((), x.dim(D::Minus1)?))
+}
+
 /// Operations of one tensor, of any shape.
 #[test]
 fn one_operand() {
-    use Dtypes::{All, Floats};
+    use Dtypes::{All, Floats, Wide};
     use Range::{Any, Positive, Small};
     type Op = fn(&Tensor) -> Result<Tensor>;
     let table: &[(&str, Dtypes, Range, Op)] = &[
@@ -66,6 +75,48 @@ fn one_operand() {
         ("stack", All, Any, |x| Tensor::stack(&[x, x], 0)),
         ("repeat", All, Any, |x| x.repeat(2)),
         ("arg_sort", All, Any, |x| x.contiguous()?.arg_sort_last_dim(true)),
+        ("sort_last_dim", All, Any, |x| Ok(x.contiguous()?.sort_last_dim(false)?.0)),
+        ("round_to", Wide, Positive, |x| x.round_to(1)),
+        ("mean_all", Wide, Small, |x| x.mean_all()),
+        ("mean_keepdim", Wide, Small, |x| x.mean_keepdim(D::Minus1)),
+        ("var", Wide, Small, |x| x.var(0)),
+        ("var_keepdim", Wide, Small, |x| x.var_keepdim(D::Minus1)),
+        ("max_all", All, Any, |x| x.max_all()),
+        ("min_all", All, Any, |x| x.min_all()),
+        ("max_keepdim", All, Any, |x| x.max_keepdim(0)),
+        ("argmax_keepdim", All, Any, |x| x.argmax_keepdim(0)),
+        ("argmin_keepdim", All, Any, |x| x.argmin_keepdim(D::Minus1)),
+        ("norm", Wide, Small, |x| x.norm()),
+        ("log_sum_exp", Wide, Small, |x| x.log_sum_exp(D::Minus1)),
+        ("clamp", All, Any, |x| x.clamp(5., 50.)),
+        ("cmp_scalar", All, Any, |x| Tensor::stack(&[x.gt(10.)?, x.le(10.)?, x.ne(0.)?], 0)),
+        ("scalar arithmetic", All, Small, |x| ((x * 3.)? + 1.)?.affine(1., 2.)),
+        ("sub_scalar", Floats, Any, |x| (x - 2.)? / 4.),
+        ("maximum_scalar", All, Any, |x| x.maximum(3.)),
+        ("roll", All, Any, |x| x.roll(1, 0)),
+        ("flip", All, Any, |x| x.flip(&[0, x.rank() - 1])),
+        ("unfold", All, Any, |x| x.unfold(0, 1, 1)?.contiguous()),
+        ("chunk", All, Any, |x| x.chunk(2, 0)?[0].contiguous()),
+        ("get", All, Any, |x| x.get(0)?.contiguous()),
+        ("get_on_dim", All, Any, |x| x.get_on_dim(x.rank() - 1, 0)?.contiguous()),
+        ("permute", All, Any, |x| x.permute((0..x.rank()).rev().collect::<Vec<_>>())?.contiguous()),
+        ("squeeze", All, Any, |x| x.unsqueeze(1)?.squeeze(1)?.contiguous()),
+        ("broadcast_left", All, Any, |x| x.broadcast_left((2, 1))?.contiguous()),
+        ("reshape", All, Any, |x| x.reshape((1, (), 1))),
+        ("force_contiguous", All, Any, |x| x.force_contiguous()),
+        ("detach", All, Any, |x| x.detach().contiguous()),
+        ("to_i32", All, Positive, |x| x.to_dtype(DType::I32)),
+        ("to_i16", All, Positive, |x| x.to_dtype(DType::I16)),
+        ("meshgrid", All, Any, |x| {
+            let line = x.flatten_all()?.narrow(0, 0, 1)?;
+            Tensor::stack(&Tensor::meshgrid(&[&line, &line], true)?, 0)
+        }),
+        ("set", All, Any, |x| {
+            let target = x.copy()?.contiguous()?;
+            target.narrow(0, 0, 1)?.one_set()?;
+            target.narrow(D::Minus1, 0, 1)?.zero_set()?;
+            Ok(target)
+        }),
     ];
     for &(name, dtypes, range, op) in table {
         check(Case { name, dtypes, range, operands: 1 }, |x| op(&x[0]));
@@ -75,7 +126,7 @@ fn one_operand() {
 /// Operations of two tensors of one shape.
 #[test]
 fn two_operands() {
-    use Dtypes::{All, Floats};
+    use Dtypes::{All, Floats, Wide};
     use Range::{Any, Positive, Small};
     type Op = fn(&Tensor, &Tensor) -> Result<Tensor>;
     let table: &[(&str, Dtypes, Range, Op)] = &[
@@ -94,6 +145,23 @@ fn two_operands() {
         ("where", All, Any, |a, b| a.lt(b)?.where_cond(a, b)),
         ("broadcast_add", All, Small, |a, b| a.broadcast_add(&b.narrow(0, 0, 1)?)),
         ("broadcast_mul", All, Small, |a, b| a.broadcast_mul(&b.narrow(D::Minus1, 0, 1)?)),
+        ("broadcast_sub", Floats, Any, |a, b| a.broadcast_sub(&b.narrow(0, 0, 1)?)),
+        ("broadcast_div", Floats, Positive, |a, b| a.broadcast_div(&b.narrow(0, 0, 1)?)),
+        ("broadcast_maximum", All, Any, |a, b| a.broadcast_maximum(&b.narrow(0, 0, 1)?)),
+        ("broadcast_minimum", All, Any, |a, b| a.broadcast_minimum(&b.narrow(D::Minus1, 0, 1)?)),
+        ("broadcast_eq", All, Small, |a, b| a.broadcast_eq(&b.narrow(0, 0, 1)?)),
+        ("broadcast_lt", All, Any, |a, b| a.broadcast_lt(&b.narrow(D::Minus1, 0, 1)?)),
+        ("pow", Wide, Positive, |a, b| (a / 9.)?.pow(&(b / 9.)?)),
+        ("broadcast_pow", Wide, Positive, |a, b| (a / 9.)?.broadcast_pow(&(b.narrow(0, 0, 1)? / 9.)?)),
+        ("dot", Wide, Small, |a, b| a.flatten_all()?.dot(&b.flatten_all()?)),
+        ("mv", Wide, Small, |a, b| rows(a)?.mv(&rows(b)?.get(0)?)),
+        ("slice_assign", All, Any, |a, b| {
+            let ranges: Vec<_> = a.dims().iter().map(|_| 0..1).collect();
+            let corner =
+                b.dims().iter().enumerate().try_fold(b.clone(), |corner, (dim, _)| corner.narrow(dim, 0, 1))?;
+            a.slice_assign(&ranges, &corner)
+        }),
+        ("slice_scatter", All, Any, |a, b| a.slice_scatter(&b.narrow(D::Minus1, 0, 1)?, D::Minus1, 0)),
         ("cat", All, Any, |a, b| Tensor::cat(&[a, b], 0)),
         ("slice_set", All, Any, |a, b| {
             let target = a.copy()?.contiguous()?;
@@ -114,7 +182,51 @@ fn gradients() {
     let table: &[(&str, Range, Op)] = &[
         ("exp", Small, |a, _| a.exp()),
         ("log", Positive, |a, _| a.log()),
+        ("sin", Any, |a, _| a.sin()),
+        ("cos", Any, |a, _| a.cos()),
         ("tanh", Any, |a, _| a.tanh()),
+        ("neg", Any, |a, _| a.neg()),
+        ("recip", Positive, |a, _| a.recip()),
+        ("sqr", Small, |a, _| a.sqr()),
+        ("abs", Any, |a, _| a.abs()),
+        ("relu", Any, |a, _| a.relu()),
+        ("erf", Small, |a, _| a.erf()),
+        ("gelu", Any, |a, _| a.gelu()),
+        ("elu", Small, |a, _| a.elu(1.3)),
+        ("powf", Positive, |a, _| a.powf(1.7)),
+        ("affine", Any, |a, _| a.affine(1.5, 2.)),
+        ("add", Any, |a, b| a + b),
+        ("sub", Any, |a, b| a - b),
+        ("maximum", Any, |a, b| a.maximum(b)),
+        ("minimum", Any, |a, b| a.minimum(b)),
+        ("mean", Small, |a, b| a.mean_keepdim(D::Minus1)?.broadcast_mul(b)),
+        ("var", Small, |a, b| (a * b)?.sqr()?.mean(0)),
+        ("log_sum_exp", Small, |a, _| a.log_sum_exp(D::Minus1)),
+        ("min", Any, |a, b| a.min_keepdim(0)?.broadcast_mul(b)),
+        ("transpose", Any, |a, b| a.transpose(0, a.rank() - 1)?.mul(&b.transpose(0, b.rank() - 1)?)),
+        ("reshape", Any, |a, b| a.reshape(((), 1))?.mul(&b.reshape(((), 1))?)),
+        ("cat", Any, |a, b| Tensor::cat(&[a, b, a], 0)),
+        ("stack", Any, |a, b| Tensor::stack(&[a, b], 0)),
+        ("repeat", Any, |a, _| a.repeat(2)),
+        ("pad", Any, |a, b| a.pad_with_zeros(0, 1, 2)?.broadcast_mul(&b.narrow(0, 0, 1)?)),
+        ("unsqueeze", Any, |a, b| a.unsqueeze(0)?.broadcast_mul(&b.unsqueeze(1)?)),
+        ("to_dtype", Any, |a, b| a.to_dtype(DType::F64)?.mul(&b.to_dtype(DType::F64)?)?.to_dtype(DType::F32)),
+        ("matmul", Small, |a, b| rows(a)?.matmul(&rows(b)?.t()?)),
+        ("index_select", Any, |a, b| {
+            let ids = Tensor::new(&[0u32, 0], a.device())?;
+            a.index_select(&ids, 0)?.broadcast_mul(&b.narrow(0, 0, 1)?)
+        }),
+        ("gather", Any, |a, b| {
+            let ids = b.zeros_like()?.to_dtype(DType::U32)?;
+            a.gather(&ids, a.rank() - 1)?.mul(b)
+        }),
+        ("index_add", Any, |a, b| {
+            a.index_add(&Tensor::new(&[0u32], a.device())?, &b.narrow(0, 0, 1)?.contiguous()?, 0)
+        }),
+        ("scatter_add", Any, |a, b| {
+            let first = b.narrow(0, 0, 1)?.contiguous()?;
+            a.scatter_add(&first.zeros_like()?.to_dtype(DType::U32)?, &first, 0)
+        }),
         ("sqrt", Positive, |a, _| a.sqrt()),
         ("silu", Any, |a, _| a.silu()),
         ("gelu_erf", Any, |a, _| a.gelu_erf()),
@@ -149,6 +261,19 @@ fn ids() {
         check(case("index_add"), |x| {
             let rows = x[0].narrow(0, 0, 1)?.contiguous()?;
             x[0].contiguous()?.index_add(&ids(&x[0], &[0], dtype)?, &rows, 0)
+        });
+        check(case("embedding"), |x| rows(&x[0])?.embedding(&ids(&x[0], &[0, 0, 0], dtype)?));
+        check(case("scatter"), |x| {
+            let first = x[0].narrow(0, 0, 1)?.contiguous()?;
+            let zeros = first.zeros_like()?.to_dtype(dtype)?.contiguous()?;
+            x[0].contiguous()?.scatter(&zeros, &first, 0)
+        });
+        check(case("scatter_set"), |x| {
+            let (target, first) = (x[0].force_contiguous()?, x[0].narrow(D::Minus1, 0, 1)?.contiguous()?);
+            let zeros = first.zeros_like()?.to_dtype(dtype)?.contiguous()?;
+            target.scatter_set(&zeros, &first, D::Minus1)?;
+            target.scatter_add_set(&zeros, &first, D::Minus1)?;
+            Ok(target)
         });
         check(case("scatter_add"), |x| {
             let first = x[0].narrow(0, 0, 1)?.contiguous()?;
@@ -192,6 +317,12 @@ fn windows() {
         ("max_pool2d", [2, 3, 9, 7], [1, 1, 1, 1], |x, _| x.max_pool2d_with_stride(3, 2)),
         ("upsample_nearest2d", [2, 3, 4, 5], [1, 1, 1, 1], |x, _| x.upsample_nearest2d(7, 9)),
         ("upsample_bilinear2d", [1, 2, 4, 5], [1, 1, 1, 1], |x, _| x.upsample_bilinear2d(7, 9, false)),
+        ("upsample_bilinear2d_corners", [1, 2, 4, 5], [1, 1, 1, 1], |x, _| x.upsample_bilinear2d(7, 9, true)),
+        ("upsample_bilinear2d_with_scale", [1, 2, 4, 5], [1, 1, 1, 1], |x, _| {
+            x.upsample_bilinear2d_with_scale(1.5, 2.5, false)
+        }),
+        ("interpolate2d", [2, 3, 4, 5], [1, 1, 1, 1], |x, _| x.interpolate2d(3, 2)),
+        ("avg_pool2d_with_stride", [2, 3, 9, 7], [1, 1, 1, 1], |x, _| x.avg_pool2d_with_stride((3, 2), (2, 1))),
     ];
     for (name, x, w, op) in images {
         bench::check_shapes(name, &[x.to_vec(), w.to_vec()], 0.05, |t| op(&t[0], &t[1]));
@@ -201,10 +332,54 @@ fn windows() {
         ("conv1d_stride", [1, 2, 20], [4, 2, 5], |x, w| x.conv1d(w, 2, 3, 1, 1)),
         ("conv_transpose1d", [1, 4, 9], [4, 3, 3], |x, w| x.conv_transpose1d(w, 0, 0, 2, 1, 1)),
         ("upsample_nearest1d", [2, 3, 5], [1, 1, 1], |x, _| x.upsample_nearest1d(11)),
+        ("interpolate1d", [2, 3, 5], [1, 1, 1], |x, _| x.interpolate1d(4)),
     ];
     for (name, x, w, op) in signals {
         bench::check_shapes(name, &[x.to_vec(), w.to_vec()], 0.05, |t| op(&t[0], &t[1]));
     }
+}
+
+/// Tensors made on the device.
+#[test]
+fn made_on_the_device() -> Result<()> {
+    let rocm = Device::new_rocm(0)?;
+    for dtype in bench::ALL {
+        let make = |device: &Device| -> Result<Tensor> {
+            let parts = [
+                Tensor::zeros((5, 5), dtype, device)?,
+                Tensor::ones((5, 5), dtype, device)?,
+                Tensor::eye(5, dtype, device)?,
+                Tensor::tril2(5, dtype, device)?,
+                Tensor::triu2(5, dtype, device)?,
+                Tensor::full(7u8, (5, 5), device)?.to_dtype(dtype)?,
+                Tensor::arange(0u8, 25, device)?.to_dtype(dtype)?.reshape((5, 5))?,
+                Tensor::arange_step(0i64, 75, 3, device)?.to_dtype(dtype)?.reshape((5, 5))?,
+            ];
+            Tensor::stack(&parts, 0)
+        };
+        bench::assert_close("made on the device", &make(&Device::Cpu)?, &make(&rocm)?, 0.);
+    }
+    Ok(())
+}
+
+/// Gradients of what slides a window.
+#[test]
+fn gradients_of_windows() -> Result<()> {
+    type Op = fn(&Tensor, &Tensor) -> Result<Tensor>;
+    let table: &[(&str, &[usize], &[usize], Op)] = &[
+        // One signal: the CPU's gradient of several is wrong, because its conv_transpose1d is.
+        ("conv1d", &[1, 4, 9], &[6, 4, 3], |x, w| x.conv1d(w, 1, 2, 1, 1)),
+        ("conv2d", &[2, 4, 7, 6], &[6, 4, 3, 3], |x, w| x.conv2d(w, 1, 1, 1, 1)),
+        ("conv2d_stride", &[1, 2, 8, 8], &[4, 2, 3, 3], |x, w| x.conv2d(w, 1, 2, 1, 1)),
+        ("conv_transpose2d", &[1, 4, 5, 5], &[4, 3, 3, 3], |x, w| x.conv_transpose2d(w, 1, 0, 1, 1)),
+        ("avg_pool2d", &[2, 3, 8, 6], &[1], |x, _| x.avg_pool2d(2)),
+        ("max_pool2d", &[2, 3, 8, 6], &[1], |x, _| x.max_pool2d(2)),
+        ("upsample_nearest2d", &[2, 3, 4, 5], &[1], |x, _| x.upsample_nearest2d(8, 10)),
+    ];
+    for &(name, x, w, op) in table {
+        bench::check_gradients_of(name, &[x.to_vec(), w.to_vec()], Range::Any, |t| op(&t[0], &t[1]));
+    }
+    Ok(())
 }
 
 /// The device's memory holds what was put there, and its handles behave.
