@@ -19,13 +19,6 @@ pub enum RocmError {
         op: &'static str,
     },
 
-    /// An operation is known to be missing.
-    #[error("{op} is not there yet on the ROCm device; move the tensors to the CPU for this operation")]
-    NotThereYet {
-        /// The operation.
-        op: &'static str,
-    },
-
     /// A storage was asked for elements of another dtype than its own.
     #[error("{msg}, expected: {expected:?}, got: {got:?}")]
     UnexpectedDType {
