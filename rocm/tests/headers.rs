@@ -1,4 +1,4 @@
-//! Our C signatures against AMD's own headers of rocBLAS and rocRAND, from `/usr/include` and from the include
+//! Our C signatures against AMD's own headers of rocBLAS, rocRAND and MIOpen, from `/usr/include` and from the include
 //! folders that `$ROCM_HEADERS` lists (for example of an unpacked ROCm release). Where a library has none, nothing is checked.
 
 #![cfg(target_os = "linux")]
@@ -7,7 +7,10 @@ use hip_abi::headers::{folders, Assertions};
 use rocm::blas::{
     rocblas_datatype, rocblas_gemm_algo, rocblas_operation, rocblas_pointer_mode, rocblas_status, Rocblas,
 };
+use rocm::miopen::*;
 use rocm::rand::{rocrand_rng_type, rocrand_status, Rocrand};
+
+use std::mem::offset_of;
 
 /// Runs `check` for every include folder that has the header.
 fn for_each_release(header: &str, check: impl Fn(Vec<std::path::PathBuf>)) {
@@ -39,6 +42,42 @@ fn rocrand_agrees_with_its_header() {
         let mut all = Assertions::new("#include <rocrand/rocrand.h>", "");
         all.functions(Rocrand::FUNCTIONS).constants(rocrand_status::NAMED).constants(rocrand_rng_type::NAMED);
         let wrong = [("OUT_OF_RANGE) == 104L", "OUT_OF_RANGE) == 105L"), ("float*, size_t)>", "double*, size_t)>")];
+        all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
+    });
+}
+
+#[test]
+fn miopen_agrees_with_its_header() {
+    for_each_release("miopen/miopen.h", |include| {
+        let mut all = Assertions::new("#include <miopen/miopen.h>", "");
+        all.functions(MiopenTable::FUNCTIONS);
+        for named in [
+            miopenStatus_t::NAMED,
+            miopenDataType_t::NAMED,
+            miopenConvolutionMode_t::NAMED,
+            miopenConvAlgorithm_t::NAMED,
+            miopenPoolingMode_t::NAMED,
+            miopenIndexType_t::NAMED,
+            miopenActivationMode_t::NAMED,
+            miopenBatchNormMode_t::NAMED,
+            miopenSoftmaxAlgorithm_t::NAMED,
+            miopenSoftmaxMode_t::NAMED,
+        ] {
+            all.constants(named);
+        }
+        // One Rust type stands for the algorithms of all three directions.
+        let sames = [("Fwd", "fwd_algo"), ("BwdData", "bwd_data_algo"), ("BwdWeights", "bwd_weights_algo")];
+        for (direction, field) in sames {
+            for (name, value) in [("GEMM", 0), ("Direct", 1), ("Winograd", 3), ("ImplicitGEMM", 5)] {
+                all.condition(&format!("miopenConvolution{direction}Algo{name} == {value}"), name);
+            }
+            all.condition(&format!("offsetof(miopenConvAlgoPerf_t, {field}) == 0"), field);
+        }
+        let place = |field: &str, ours: usize| format!("offsetof(miopenConvAlgoPerf_t, {field}) == {ours}");
+        all.condition(&place("time", offset_of!(miopenConvAlgoPerf_t, time)), "place of time");
+        all.condition(&place("memory", offset_of!(miopenConvAlgoPerf_t, memory)), "place of memory");
+        all.condition(&format!("sizeof(miopenConvAlgoPerf_t) == {}", size_of::<miopenConvAlgoPerf_t>()), "size");
+        let wrong = [("miopenBFloat16) == 5L", "miopenBFloat16) == 4L"), ("(miopenHandle_t*, ", "(miopenHandle_t, ")];
         all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
     });
 }
