@@ -12,13 +12,15 @@ mod cache;
 #[path = "src/clang.rs"]
 mod clang;
 #[allow(dead_code)]
+#[path = "src/parallel.rs"]
+mod parallel;
+#[allow(dead_code)]
 #[path = "src/topology.rs"]
 mod topology;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
     println!("cargo::rerun-if-changed=hip");
@@ -55,23 +57,10 @@ fn run() -> Result<(), String> {
     // The embedded device first, whose objects everybody needs; then target after target.
     let targets = std::iter::once(None).chain(ahead.targets.iter().map(Some));
     let jobs: Vec<_> = targets.flat_map(|target| modules.iter().map(move |module| (module, target))).collect();
-    let next = AtomicUsize::new(0);
-    let threads = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(2).clamp(1, jobs.len().max(1));
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    while let Some(((name, source), target)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        match target {
-                            None => build(&out, name, source, &compiler, cache.as_ref())?,
-                            Some(arch) => ahead.build(&out, name, source, arch, cache.as_ref())?,
-                        }
-                    }
-                    Ok::<(), String>(())
-                })
-            })
-            .collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a compile thread panicked".to_string())?)
+    let threads = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
+    parallel::for_each(&jobs, threads, |((name, source), target)| match target {
+        None => build(&out, name, source, &compiler, cache.as_ref()),
+        Some(arch) => ahead.build(&out, name, source, arch, cache.as_ref()),
     })?;
     for (name, _) in &modules {
         let mut images =

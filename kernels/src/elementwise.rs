@@ -127,6 +127,11 @@ unsafe impl<G: DeviceCopy, const INPUTS: usize> KernelArgs for Arguments<G, INPU
         }
         launch(&mut pointers[..3 + INPUTS])
     }
+
+    fn sizes(&self) -> Vec<usize> {
+        let before = [self.geometry.size(), self.params.size(), self.out.size()];
+        before.into_iter().chain(self.inputs.iter().map(KernelArg::size)).collect()
+    }
 }
 
 impl Kernels {

@@ -25,6 +25,7 @@ pub mod metadata;
 mod name;
 mod norms;
 pub mod objects;
+pub mod parallel;
 mod quantized;
 mod random;
 mod reduce;

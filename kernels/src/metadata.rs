@@ -44,6 +44,31 @@ pub struct KernelInfo {
     pub arguments: Vec<Argument>,
 }
 
+/// What a code object's kernels need at the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many there are.
+    pub kernels: usize,
+    /// The most vector registers of a thread.
+    pub most_vgprs: u64,
+    /// The most static shared memory of a block, in bytes.
+    pub most_shared_bytes: u64,
+    /// Registers, of either kind, that did not fit, over all kernels.
+    pub spills: u64,
+}
+
+impl Summary {
+    /// Of these kernels.
+    pub fn of(kernels: &[KernelInfo]) -> Self {
+        Self {
+            kernels: kernels.len(),
+            most_vgprs: kernels.iter().map(|kernel| kernel.vgprs).max().unwrap_or(0),
+            most_shared_bytes: kernels.iter().map(|kernel| kernel.shared_bytes).max().unwrap_or(0),
+            spills: kernels.iter().map(|kernel| kernel.vgpr_spills + kernel.sgpr_spills).sum(),
+        }
+    }
+}
+
 /// The kernels of a code object: an ELF file for amdgcn. The error is a sentence.
 pub fn kernels(object: &[u8]) -> Result<Vec<KernelInfo>, String> {
     let note = find_note(object).ok_or("no AMDGPU metadata: this is not a code object for amdgcn, or it is damaged")?;

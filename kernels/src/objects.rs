@@ -13,6 +13,9 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+/// What AMD's run-time compiler is asked for, besides the target.
+pub const RUN_TIME_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-O3"];
+
 /// Where an object came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -47,7 +50,7 @@ pub struct Object {
 }
 
 /// The code object of a module for a device.
-pub(crate) fn for_device(device: &Device, module: &Module) -> Result<Object> {
+pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
     let platform = device.platform();
     let (major, minor, patch) = platform.runtime_version()?;
     // A checked device needs objects with checks in them, which are not built ahead of time.
@@ -79,18 +82,17 @@ pub(crate) fn for_device(device: &Device, module: &Module) -> Result<Object> {
 /// The code object of a module for an AMD GPU that need not be here: from the disk cache, or compiled now and kept.
 /// `arch` is as a device reports it, or a target's name.
 pub fn for_arch(module: &Module, arch: &str) -> Result<Object> {
-    const OPTIONS: [&str; 3] = ["-std=c++17", "-DNDEBUG", "-O3"];
     let parsed = Arch::parse(arch).map_err(Error::refused)?;
     let no_run_time = match Compiler::amd() {
         Ok(compiler) if !parsed.is_generic() => {
             let version = format!("{:?}", compiler.version());
-            let flags = OPTIONS.join(" ");
+            let flags = RUN_TIME_OPTIONS.join(" ");
             let parts = |arch| [module.source, arch, "amd", &version, "", &flags];
             // An object for open modes runs in all of them; `compile --warm --arch gfx90a` may have made one.
             if let Some(object) = kept(module, &[&parts(arch), &parts(parsed.base())]) {
                 return Ok(object);
             }
-            match run_time(&compiler, module, arch, &OPTIONS, &parts(arch)) {
+            match run_time(&compiler, module, arch, RUN_TIME_OPTIONS, &parts(arch)) {
                 Ok(object) => return Ok(object),
                 Err(error) => error.to_string(),
             }

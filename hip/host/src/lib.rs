@@ -40,6 +40,7 @@ pub use abi::table;
 pub use compile::{compile, fingerprint, CompileError, CompileFailure, CompileRequest, Object};
 pub use config::{configure, options, Options};
 pub use memory::{live_allocations, Allocation, Kind};
+pub use module::argument_sizes;
 pub use report::take_report;
 pub use rtc::rtc_table;
 pub use task::enqueue;

@@ -89,6 +89,18 @@ pub(crate) fn resolve_function(handle: hipFunction_t) -> Result<Arc<Function>, h
     FUNCTIONS.get(handle.0).ok_or(hipError_t::hipErrorInvalidHandle)
 }
 
+/// The bytes of each parameter of a kernel, which HIP itself has no call for; `None` for a handle that means nothing here.
+pub fn argument_sizes(function: hipFunction_t) -> Option<Vec<usize>> {
+    let function = resolve_function(function).ok()?;
+    let kernel = function.kernel();
+    if kernel.arg_count == 0 {
+        return Some(Vec::new());
+    }
+    // SAFETY: the compiler side wrote count and array together, and the module is loaded.
+    let sizes = unsafe { std::slice::from_raw_parts(kernel.arg_sizes, kernel.arg_count as usize) };
+    Some(sizes.iter().map(|&size| size as usize).collect())
+}
+
 /// Address and size of a `__device__` or `__constant__` variable, which counts as device memory from here on.
 pub(crate) fn global(handle: hipModule_t, name: &CStr) -> Result<(usize, usize), hipError_t> {
     let module = resolve(handle)?;

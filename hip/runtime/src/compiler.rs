@@ -97,6 +97,12 @@ impl Compiler {
         self.version
     }
 
+    /// Whether AMD's compiler of that release can be asked for an architecture. Only HIP 5 is second-guessed: later ones
+    /// answer for themselves.
+    pub fn release_knows(release: (u32, u32), arch: &str) -> bool {
+        crate::known_archs::check(release, arch).is_ok()
+    }
+
     /// Compiles a program to a code object that [`Module::load`](crate::Module::load) takes. On failure the error's
     /// detail is the compiler's log.
     pub fn compile(&self, program: &Program) -> Result<Vec<u8>> {

@@ -93,6 +93,9 @@ impl LaunchConfig {
 pub unsafe trait KernelArg {
     /// Where the bytes of the argument are.
     fn argument(&self) -> *const c_void;
+
+    /// How many bytes it has.
+    fn size(&self) -> usize;
 }
 
 // SAFETY: the value itself is the argument.
@@ -100,6 +103,10 @@ unsafe impl<T: DeviceCopy> KernelArg for T {
     #[inline]
     fn argument(&self) -> *const c_void {
         std::ptr::from_ref(self).cast()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<T>()
     }
 }
 
@@ -110,6 +117,10 @@ macro_rules! passes_its_address {
             #[inline]
             fn argument(&self) -> *const c_void {
                 self.address_field().cast()
+            }
+
+            fn size(&self) -> usize {
+                size_of::<u64>()
             }
         }
     )*};
@@ -131,6 +142,9 @@ passes_its_address!(
 pub unsafe trait KernelArgs {
     /// Calls `launch` with an array of pointers to the arguments.
     fn with_pointers<R>(&self, launch: impl FnOnce(&mut [*mut c_void]) -> R) -> R;
+
+    /// How many bytes each argument has. Only asked for where a device can tell what the kernel expects.
+    fn sizes(&self) -> Vec<usize>;
 }
 
 macro_rules! tuples {
@@ -142,6 +156,11 @@ macro_rules! tuples {
             fn with_pointers<R>(&self, launch: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
                 let ($($name,)*) = self;
                 launch(&mut [$($name.argument().cast_mut(),)*])
+            }
+
+            fn sizes(&self) -> Vec<usize> {
+                let ($($name,)*) = self;
+                vec![$($name.size(),)*]
             }
         }
     };
@@ -175,6 +194,7 @@ tuples!(A B C D E F G H I J K L M N O P Q S U V);
 #[derive(Default)]
 pub struct DynamicArgs<'a> {
     pointers: Vec<*mut c_void>,
+    sizes: Vec<usize>,
     marker: std::marker::PhantomData<&'a ()>,
 }
 
@@ -187,6 +207,7 @@ impl<'a> DynamicArgs<'a> {
     /// Adds the next argument.
     pub fn push(&mut self, argument: &'a impl KernelArg) -> &mut Self {
         self.pointers.push(argument.argument().cast_mut());
+        self.sizes.push(argument.size());
         self
     }
 }
@@ -195,6 +216,10 @@ impl<'a> DynamicArgs<'a> {
 unsafe impl KernelArgs for DynamicArgs<'_> {
     fn with_pointers<R>(&self, launch: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
         launch(&mut self.pointers.clone())
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.sizes.clone()
     }
 }
 
@@ -211,6 +236,9 @@ impl Function {
         let device = stream.device();
         if device != self.device() {
             return Err(self.wrong_device(stream));
+        }
+        if device.is_checked() {
+            self.check_arguments(&args.sizes())?;
         }
         device.0.bind()?;
         let LaunchConfig { grid, block, shared_bytes } = config;
@@ -242,6 +270,20 @@ impl Function {
             }
         })
         .map_err(|error| explain_limits(error, stream, config))
+    }
+
+    /// The embedded device knows the kernel's parameters; a GPU would read whatever lies behind a pointer.
+    #[cold]
+    fn check_arguments(&self, given: &[usize]) -> Result<()> {
+        match hip_host::argument_sizes(self.handle()) {
+            Some(expected) if expected != given => Err(Error::refused(format!(
+                "kernel {} takes {} arguments of {expected:?} bytes, but the launch passes {} of {given:?}",
+                self.name(),
+                expected.len(),
+                given.len()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     #[cold]
