@@ -1,6 +1,7 @@
 //! How the two devices are compared: operands with the same values on both, in layouts made by the same chain of views, and
 //! a tolerance for each dtype. What the CPU backend refuses is not compared; what it answers, ROCm must answer too.
 
+use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -8,6 +9,23 @@ use rand::{Rng, SeedableRng};
 /// Every dtype that has kernels.
 pub const ALL: [DType; 9] =
     [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64, DType::BF16, DType::F16, DType::F32, DType::F64];
+/// The block formats of GGUF files...
+pub const QUANTIZED: [GgmlDType; 12] = [
+    GgmlDType::Q4_0,
+    GgmlDType::Q4_1,
+    GgmlDType::Q5_0,
+    GgmlDType::Q5_1,
+    GgmlDType::Q8_0,
+    GgmlDType::Q8_1,
+    GgmlDType::Q2K,
+    GgmlDType::Q3K,
+    GgmlDType::Q4K,
+    GgmlDType::Q5K,
+    GgmlDType::Q6K,
+    GgmlDType::Q8K,
+];
+/// ...and the plain ones.
+pub const PLAIN: [GgmlDType; 3] = [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16];
 const FLOATS: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
 
 /// Which dtypes an operation is tried with.

@@ -2,28 +2,11 @@
 //! anywhere or with any byte of its header changed, is an error with a sentence or a file that still makes sense, and
 //! never a panic or an allocation that the file cannot fill.
 
+use super::bench::{PLAIN, QUANTIZED};
 use candle_core::quantized::gguf_file::{self, Content, TensorInfo, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Result, Tensor};
 use std::io::Cursor;
-
-const FORMATS: [GgmlDType; 15] = [
-    GgmlDType::F32,
-    GgmlDType::F16,
-    GgmlDType::BF16,
-    GgmlDType::Q4_0,
-    GgmlDType::Q4_1,
-    GgmlDType::Q5_0,
-    GgmlDType::Q5_1,
-    GgmlDType::Q8_0,
-    GgmlDType::Q8_1,
-    GgmlDType::Q2K,
-    GgmlDType::Q3K,
-    GgmlDType::Q4K,
-    GgmlDType::Q5K,
-    GgmlDType::Q6K,
-    GgmlDType::Q8K,
-];
 
 /// The bytes of a tensor, and its name.
 type Bytes = (String, Vec<u8>);
@@ -32,7 +15,7 @@ type Bytes = (String, Vec<u8>);
 fn small_file() -> Result<(Vec<u8>, Vec<Bytes>)> {
     let values = Tensor::arange(0f32, 512., &Device::Cpu)?.affine(0.02, -5.)?.sin()?.reshape((2, 256))?;
     let mut tensors = Vec::new();
-    for format in FORMATS {
+    for format in PLAIN.into_iter().chain(QUANTIZED) {
         tensors.push((format!("weights.{format:?}"), QTensor::quantize(&values, format)?));
     }
     let named: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();

@@ -4,26 +4,12 @@
 //! about one size for the simple formats and are smaller on the ROCm device for the k formats, and what is compared is
 //! their root mean square over at least a thousand products.
 
+use super::bench::{PLAIN, QUANTIZED};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Result, Tensor};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-const QUANTIZED: [GgmlDType; 12] = [
-    GgmlDType::Q4_0,
-    GgmlDType::Q4_1,
-    GgmlDType::Q5_0,
-    GgmlDType::Q5_1,
-    GgmlDType::Q8_0,
-    GgmlDType::Q8_1,
-    GgmlDType::Q2K,
-    GgmlDType::Q3K,
-    GgmlDType::Q4K,
-    GgmlDType::Q5K,
-    GgmlDType::Q6K,
-    GgmlDType::Q8K,
-];
-const PLAIN: [GgmlDType; 3] = [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16];
 const ROWS: [usize; 7] = [1, 2, 7, 8, 9, 33, 512];
 /// (rows, columns) of weights: odd and even, small and large. Columns are whole blocks of the k formats.
 const WEIGHTS: [(usize, usize); 4] = [(5, 256), (8, 256), (67, 1280), (256, 1024)];
