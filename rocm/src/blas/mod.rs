@@ -29,7 +29,7 @@ mod cuda;
 mod gemm;
 mod host;
 mod matrix;
-mod tensile;
+pub mod tensile;
 mod vector;
 
 pub use abi::{
