@@ -63,9 +63,15 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
                                 u32 team_log2) {                                                                       \
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
+#define SINGLE(name, Format)                                                                                           \
+    KERNEL(SINGLE_THREADS)                                                                                             \
+    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 arrangement,        \
+                            u32 team_log2) {                                                                           \
+        mat_vec_single<Format, Format::SINGLE_ROWS>(weights, row, out, rows, k, arrangement, team_log2);               \
+    }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
-    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4)
+    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4) SINGLE(name, Format)
 FOR_QUANTIZED(MAT_VEC_ALL)
 
 #define MAT_MUL(name, Format)                                                                                          \

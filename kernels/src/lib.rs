@@ -46,7 +46,7 @@ pub use dtype::DType;
 pub use image::{Bilinear, Pool};
 pub use indexing::IndexDims;
 pub use kernels::Kernels;
-pub use quantized::{BlockFormat, Blocks, Routing};
+pub use quantized::{widening_pays_from, BlockFormat, Blocks, Routing};
 pub use reduce::Reduce;
 pub use registry::{Id, Module, ALL_IDS};
 pub use rope::Rope;

@@ -71,17 +71,17 @@ template <typename T> DEVICE Vec<f32, 4> four_values(const T *at, u64 stride) {
 // activations reaches the step and from there the result.
 DEVICE u32 magnitude_bits(f32 x) { return bit_cast<u32>(x) & 0x7fffffffu; }
 
-// One block by a team of LANES neighbouring threads (1 or 8); `store` is false for threads past the end.
-// Its two pieces of bytes go to two places.
-template <typename T, u32 LANES>
-DEVICE void quantize_block(const T *at, u64 stride, u8 *first, u8 *second, Step *step, bool store_it) {
+// One block by a team of LANES neighbouring threads (1 or 8); `quad(i)` gives four values of it, `store` is false for threads
+// past the end. Its two pieces of bytes go to two places.
+template <u32 LANES, typename Quad>
+DEVICE void quantize_block(Quad quad, u8 *first, u8 *second, Step *step, bool store_it) {
     constexpr u32 QUADS = ACTIVATION_BLOCK / 4 / LANES;
     const u32 lane = thread_x() % LANES;
     Vec<f32, 4> value[QUADS];
     u32 largest = 0;
     UNROLL
     for (u32 q = 0; q < QUADS; q++) {
-        value[q] = four_values(at + 4 * (lane * QUADS + q) * stride, stride);
+        value[q] = quad(lane * QUADS + q);
         UNROLL
         for (u32 i = 0; i < 4; i++) largest = max_of(largest, magnitude_bits(value[q][i]));
     }
@@ -100,8 +100,8 @@ DEVICE void quantize_block(const T *at, u64 stride, u8 *first, u8 *second, Step 
             word |= (bits & 0xff) << (8 * i);
             sum[q / (ceil_div(QUADS, 2u))] += (i32)(i8)bits;
         }
-        const u32 quad = lane * QUADS + q;
-        if (store_it) *(u32 *)((quad < 4 ? first : second) + 4 * (quad % 4)) = word;
+        const u32 at = lane * QUADS + q;
+        if (store_it) *(u32 *)((at < 4 ? first : second) + 4 * (at % 4)) = word;
     }
     if constexpr (LANES > 1) {
         sum[0] = group_reduce(sum[0], LANES / 2, Sum());
@@ -137,9 +137,43 @@ DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u
     u8 *row = to.bytes + split.quotient * to.pitch;
     u8 *first = row + PIECE * arranged_piece(to.arrangement, 2 * split.remainder);
     u8 *second = row + PIECE * arranged_piece(to.arrangement, 2 * split.remainder + 1);
+    const auto quad = [&](u32 i) { return four_values(at + 4 * i * stride, stride); };
     if (to.wide) {
-        quantize_block<T, 8>(at, stride, first, second, to.steps + block, inside);
+        quantize_block<8>(quad, first, second, to.steps + block, inside);
     } else {
-        quantize_block<T, 1>(at, stride, first, second, to.steps + block, inside);
+        quantize_block<1>(quad, first, second, to.steps + block, inside);
+    }
+}
+
+// The float dtypes by number, shared with src/quantized/mod.rs.
+enum FloatType : u32 { FLOAT_F32 = 0, FLOAT_F16 = 1, FLOAT_BF16 = 2 };
+
+// One row of activations, of any float dtype.
+struct ActivationRow {
+    const void *at;
+    u64 stride;
+    u32 type;
+
+    // Values 4 * i ..
+    MEMBER Vec<f32, 4> quad(u32 i) const {
+        const u64 from = 4 * (u64)i * stride;
+        return type == FLOAT_F32   ? four_values((const f32 *)at + from, stride)
+               : type == FLOAT_F16 ? four_values((const f16 *)at + from, stride)
+                                   : four_values((const bf16 *)at + from, stride);
+    }
+};
+
+// A row made bytes by a block of THREADS threads for itself, in shared memory of the size that its `k` needs. All threads must
+// take part, and meet before they read.
+template <u32 THREADS>
+DEVICE void quantize_row(const ActivationRow &row, u32 k, u32 arrangement, u8 *bytes, Step *steps) {
+    const u32 blocks = k / ACTIVATION_BLOCK;
+    for (u32 base = 0; base < blocks; base += THREADS / 8) {
+        const u32 index = base + thread_x() / 8;
+        const bool inside = index < blocks;
+        const u32 block = inside ? index : blocks - 1;
+        quantize_block<8>([&](u32 i) { return row.quad(ACTIVATION_BLOCK / 4 * block + i); },
+                          bytes + PIECE * arranged_piece(arrangement, 2 * block),
+                          bytes + PIECE * arranged_piece(arrangement, 2 * block + 1), steps + block, inside);
     }
 }

@@ -23,16 +23,18 @@ struct Place {
 //   ZERO, HAS_OFFSET         see above
 //   MERGE                    neighbouring pieces of a unit with one scale between them: 1 or 2
 //   UNIT                     pieces of a unit
+//   SINGLE_ROWS              rows that a team takes together in the product with one activation: as measured on an H200
 //   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
 //   Head, head(block, unit), scale(head, i)
 //   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
+//   raw_of<N>(block, place, first), scale_of(block, place)   the same for whoever wants one piece only, with fewer loads
 
 constexpr u32 NIBBLES = 0x0f0f0f0fu;
 
 // The formats of 32 weights: one unit, two pieces, one scale.
 template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
-    static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
+    static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2, SINGLE_ROWS = 1;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_;
     typedef Scale Head;
 
@@ -42,6 +44,7 @@ template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
         return Scale{half_at(block), HAS_OFFSET ? half_at(block + 2) : 0.0f};
     }
     static MEMBER Scale scale(const Head &head, u32) { return head; }
+    static MEMBER Scale scale_of(const u8 *block, Place) { return head(block, 0); }
 };
 
 // Q4_0: d. Q4_1: d, m. Then 16 bytes: low nibbles, then high nibbles.
@@ -52,6 +55,7 @@ template <typename Base, u32 FROM> struct NibbleFormat : Base {
     template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32, u32 first) {
         return Raw<N>{words<N, Base::ALIGN>(block + FROM + 4 * first)};
     }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place, u32 first) { return raw<N>(block, 0, first); }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return (raw.nibbles[w] >> (4 * i)) & NIBBLES; }
 };
 typedef NibbleFormat<SmallFormat<18, 8, false>, 2> Q4_0;
@@ -67,6 +71,7 @@ template <typename Base, u32 FROM> struct FifthFormat : Base {
         const u32 fifths = words<1, Base::ALIGN>(block + FROM)[0];
         return Raw<N>{words<N, Base::ALIGN>(block + FROM + 4 + 4 * first), fifths >> (4 * first)};
     }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place, u32 first) { return raw<N>(block, 0, first); }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         // The multiplication puts four neighbouring bits into the fifth bits of four bytes.
         const u32 four = (raw.fifths >> (PIECE * i + 4 * w)) & 15;
@@ -85,13 +90,17 @@ template <typename Base, u32 FROM> struct ByteFormat : Base {
         const u8 *at = block + FROM + 2 * PIECE * unit + 4 * first;
         return Raw<N>{{words<N, Base::ALIGN>(at), words<N, Base::ALIGN>(at + PIECE)}};
     }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        const Words<N> own = words<N, Base::ALIGN>(block + FROM + 2 * PIECE * place.unit + PIECE * place.index + 4 * first);
+        return Raw<N>{{own, own}};
+    }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return i ? raw.bytes[1][w] : raw.bytes[0][w]; }
 };
 typedef ByteFormat<SmallFormat<34, 0, false>, 2> Q8_0;
 typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
 
 struct LargeBytes {
-    static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
+    static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2, SINGLE_ROWS = 1;
     static constexpr bool HAS_OFFSET = false;
     typedef Scale Head;
 
@@ -99,14 +108,15 @@ struct LargeBytes {
     static MEMBER Place place(u32 piece) { return Place{piece / 2, piece % 2}; }
     static MEMBER Head head(const u8 *block, u32) { return Scale{*(const f32 *)block, 0.0f}; }
     static MEMBER Scale scale(const Head &head, u32) { return head; }
+    static MEMBER Scale scale_of(const u8 *block, Place) { return head(block, 0); }
 };
 typedef ByteFormat<LargeBytes, 4> Q8K;
 
 // Q2K, Q3K and Q6K: half a block of 128 weights is eight pieces; piece 2 * i + h of them lies in the h-th 16 bytes of a
 // plane, in its i-th bit field. A unit, 2 * half + h, is the four pieces with the same h.
-template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_> struct PlaneFormat {
+template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_> struct PlaneFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
-    static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
+    static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4, SINGLE_ROWS = SINGLE_ROWS_;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
@@ -119,7 +129,7 @@ struct FourBytes {
     MEMBER u32 operator[](u32 i) const { return ((i & 2 ? pair[1] : pair[0]) >> (16 * (i & 1))) & 0xff; }
 };
 
-struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
+struct Q2K : PlaneFormat<84, 4, 0, true, 2> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
     struct Head {
         FourBytes both;
         f32 d, dmin;
@@ -130,13 +140,20 @@ struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 
         return Head{{both[0] >> shift, both[1] >> shift}, half_at(block + 80), half_at(block + 82)};
     }
     static MEMBER Scale scale(const Head &head, u32 i) {
-        return Scale{head.d * (f32)(head.both[i] & 15), head.dmin * -(f32)(head.both[i] >> 4)};
+        return scale_from(head.d, head.dmin, head.both[i]);
     }
+    static MEMBER Scale scale_of(const u8 *block, Place place) {
+        return scale_from(half_at(block + 80), half_at(block + 82), block[piece(place.unit, place.index)]);
+    }
+    static MEMBER Scale scale_from(f32 d, f32 dmin, u32 both) { return Scale{d * whole((i32)(both & 15)), dmin * -whole((i32)(both >> 4))}; }
     template <u32 N> struct Raw {
         Words<N> fields;
     };
     template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
         return Raw<N>{words<N, ALIGN>(block + 16 + 16 * unit + 4 * first)};
+    }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        return raw<N>(block, place.unit, first);
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return (raw.fields[w] >> (2 * i)) & 0x03030303u;
@@ -148,7 +165,7 @@ template <u32 MIDDLE, u32 STEP> DEVICE u32 aligned_field(u32 word, u32 i) {
     return i <= MIDDLE ? word << (STEP * (MIDDLE - i)) : word >> (STEP * (i - MIDDLE));
 }
 
-struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
+struct Q3K : PlaneFormat<110, 2, 4, false, 2> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
     struct Head {
         FourBytes scales;
         f32 d;
@@ -161,7 +178,12 @@ struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes
                      ((bits[1] >> shift) & 0x000f000fu) | ((high << 2) & 0x00300030u)},
                     half_at(block + 108)};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * (f32)((i32)head.scales[i] - 32), 0.0f}; }
+    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * whole((i32)head.scales[i] - 32), 0.0f}; }
+    static MEMBER Scale scale_of(const u8 *block, Place place) {
+        const u32 own = piece(place.unit, place.index);
+        const u32 low = (block[96 + own % 8] >> (4 * (own / 8))) & 15, high = (block[104 + own % 4] >> (2 * (own / 4))) & 3;
+        return Scale{half_at(block + 108) * whole((i32)(low | high << 4) - 32), 0.0f};
+    }
     template <u32 N> struct Raw {
         Words<N> fields, thirds;
     };
@@ -172,12 +194,15 @@ struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes
         for (u32 w = 0; w < N; w++) raw.thirds[w] >>= 4 * (unit / 2);
         return raw;
     }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        return raw<N>(block, place.unit, first);
+    }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((raw.fields[w] >> (2 * i)) & 0x03030303u) | (aligned_field<2, 1>(raw.thirds[w], i) & 0x04040404u);
     }
 };
 
-struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
+struct Q6K : PlaneFormat<210, 2, 32, false, 1> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
     struct Head {
         FourBytes scales;
         f32 d;
@@ -187,7 +212,10 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
         const u32 shift = 8 * (unit % 2);
         return Head{{scales[0] >> shift, scales[1] >> shift}, half_at(block + 208)};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * (f32)(i8)head.scales[i], 0.0f}; }
+    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * whole((i8)head.scales[i]), 0.0f}; }
+    static MEMBER Scale scale_of(const u8 *block, Place place) {
+        return Scale{half_at(block + 208) * whole((i8)block[192 + piece(place.unit, place.index)]), 0.0f};
+    }
     template <u32 N> struct Raw {
         Words<N> nibbles[2], fields;
     };
@@ -195,6 +223,11 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
         const u8 *nibbles = block + 64 * (unit / 2) + 16 * (unit % 2) + 4 * first;
         return Raw<N>{{words<N, ALIGN>(nibbles), words<N, ALIGN>(nibbles + 32)},
                       words<N, ALIGN>(block + 128 + 16 * unit + 4 * first)};
+    }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        const u8 *at = block + 64 * (place.unit / 2) + 16 * (place.unit % 2) + 32 * (place.index % 2) + 4 * first;
+        const Words<N> own = words<N, ALIGN>(at);
+        return Raw<N>{{own, own}, words<N, ALIGN>(block + 128 + 16 * place.unit + 4 * first)};
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         const u32 nibbles = i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w];
@@ -205,7 +238,7 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
 // Q4K and Q5K: d, dmin, 12 bytes of scales and minimums (six bits each, for 32 weights); 64 weights are the low and then
 // the high nibbles of 32 bytes. A unit is such a quarter of the block.
 template <u32 BYTES_> struct QuarterFormat {
-    static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
+    static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4, SINGLE_ROWS = 2;
     static constexpr bool HAS_OFFSET = true;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
@@ -226,8 +259,10 @@ template <u32 BYTES_> struct QuarterFormat {
     }
     static MEMBER Scale scale(const Head &head, u32 i) {
         const u32 shift = 8 * (i / 2);
-        return Scale{head.d * (f32)((head.scales >> shift) & 0xff), head.dmin * -(f32)((head.minimums >> shift) & 0xff)};
+        return Scale{head.d * whole((i32)((head.scales >> shift) & 0xff)),
+                     head.dmin * -whole((i32)((head.minimums >> shift) & 0xff))};
     }
+    static MEMBER Scale scale_of(const u8 *block, Place place) { return scale(head(block, place.unit), place.index); }
 };
 
 struct Q4K : QuarterFormat<144> {
@@ -237,6 +272,10 @@ struct Q4K : QuarterFormat<144> {
     template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
         const u8 *at = block + 16 + 32 * unit + 4 * first;
         return Raw<N>{{words<N, N == 4 ? 16 : 4>(at), words<N, N == 4 ? 16 : 4>(at + 16)}};
+    }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        const Words<N> own = words<N, N == 4 ? 16 : 4>(block + 16 + 32 * place.unit + 16 * (place.index % 2) + 4 * first);
+        return Raw<N>{{own, own}};
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) >> (4 * (i / 2))) & NIBBLES;
@@ -258,6 +297,15 @@ struct Q5K : QuarterFormat<176> { // as Q4K, with 32 bytes of fifth bits before 
             raw.fifths[1][w] >>= 2 * unit;
         }
         return raw;
+    }
+    template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
+        constexpr u32 ALIGNED = N == 4 ? 16 : 4;
+        const u8 *at = block + 16 * (place.index % 2) + 4 * first;
+        const Words<N> low = words<N, ALIGNED>(at + 48 + 32 * place.unit);
+        Words<N> high = words<N, ALIGNED>(at + 16);
+        UNROLL
+        for (u32 w = 0; w < N; w++) high[w] >>= 2 * place.unit;
+        return Raw<N>{{low, low}, {high, high}};
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         const u32 nibbles = i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w];

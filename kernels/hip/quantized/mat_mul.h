@@ -47,8 +47,8 @@ DEVICE TileCargo fetch_cargo(const u8 *RESTRICT weights, const Activations &acti
         constexpr u32 PIECES = F::ELEMENTS / PIECE;
         const u8 *block = weights + ((u64)row * (k / F::ELEMENTS) + piece / PIECES) * F::BYTES;
         const Place place = F::place(piece % PIECES);
-        cargo.words = quads<F>(F::template raw<4>(block, place.unit, 0), place.index);
-        cargo.scale = F::scale(F::head(block, place.unit), place.index);
+        cargo.words = quads<F>(F::template raw_of<4>(block, place, 0), place.index);
+        cargo.scale = F::scale_of(block, place);
     } else {
         const u32 column = min_of(first_column + line, columns - 1);
         cargo.words = activations.piece(column, piece);

@@ -15,17 +15,14 @@ DEVICE u32 mat_vec_threads() {
 #endif
 }
 
-// dtypes a result may have; numbers shared with src/ops/quantized.rs.
-enum OutputType : u32 { OUTPUT_F32 = 0, OUTPUT_F16 = 1, OUTPUT_BF16 = 2 };
-
 struct Output {
     void *at;
     u32 type;
 
     MEMBER void put(u64 index, f32 value) const {
-        if (type == OUTPUT_F32) {
+        if (type == FLOAT_F32) {
             ((f32 *)at)[index] = value;
-        } else if (type == OUTPUT_F16) {
+        } else if (type == FLOAT_F16) {
             ((f16 *)at)[index] = f32_to_f16(value);
         } else {
             ((bf16 *)at)[index] = f32_to_bf16(value);
@@ -126,12 +123,11 @@ DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activati
     }
 }
 
-// The rows of this team against COLUMNS activations, added up and stored. All threads of the block take part.
-template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
-DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 rows,
-                    u32 k, u32 team_log2) {
+// The rows from `first` on against COLUMNS activations, added up and stored. All threads of the block take part.
+template <typename F, u32 ROWS, u32 COLUMNS, u32 THREADS, typename Columns>
+DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 first,
+                    u32 rows, u32 k, u32 team_log2) {
     const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
-    const u32 first = (block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2)) * ROWS;
     const u64 row_bytes = (u64)(k / F::ELEMENTS) * F::BYTES;
     const u8 *row[ROWS];
     DotFloats running[ROWS][COLUMNS] = {};
@@ -157,7 +153,7 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Col
         }
     }
     if (team > wave) {
-        __shared__ f32 partial[MAT_VEC_THREADS / 32][ROWS * COLUMNS];
+        __shared__ f32 partial[THREADS / 32][ROWS * COLUMNS];
         barrier(); // an earlier use of `partial` has been read by all
         if (lane_index() == 0) {
             UNROLL
@@ -191,10 +187,38 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Col
     }
 }
 
+// The first row of this thread's team in a launch that has a team for all rows.
+template <u32 ROWS> DEVICE u32 first_row(u32 team_log2) {
+    return (block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2)) * ROWS;
+}
+
 template <typename F, u32 ROWS, u32 COLUMNS>
 DEVICE void mat_vec_plain(const u8 *RESTRICT weights, const Activations &activations, const Output &out, u32 rows, u32 k,
                           u32 columns, u32 team_log2) {
-    mat_vec<F, ROWS, COLUMNS>(weights, activations, PlainColumns{block_y() * COLUMNS, columns}, out, rows, k, team_log2);
+    mat_vec<F, ROWS, COLUMNS, MAT_VEC_THREADS>(weights, activations, PlainColumns{block_y() * COLUMNS, columns}, out,
+                                               first_row<ROWS>(team_log2), rows, k, team_log2);
+}
+
+// One row of activations, made bytes by every block for itself: one launch instead of two, which is most of what a small product
+// costs. Blocks are large and as few as fill the device, so that the same work is not done too often, and walk over the rows.
+constexpr u32 SINGLE_THREADS = 512;
+constexpr u32 SINGLE_MOST = 16384; // activations that shared memory has room for
+
+template <typename F, u32 ROWS>
+DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &row, const Output &out, u32 rows, u32 k,
+                           u32 arrangement, u32 team_log2) {
+    __shared__ Vec<u32, 4> pieces[SINGLE_MOST / PIECE];
+    __shared__ Step steps[SINGLE_MOST / ACTIVATION_BLOCK];
+    u8 *bytes = (u8 *)pieces;
+    quantize_row<SINGLE_THREADS>(row, k, arrangement, bytes, steps);
+    barrier();
+    const Activations activations{bytes, steps, 0};
+    const u32 teams = SINGLE_THREADS >> team_log2;
+    NO_UNROLL
+    for (u32 group = block_x() * teams; group * ROWS < rows; group += grid_x() * teams) {
+        mat_vec<F, ROWS, 1, SINGLE_THREADS>(weights, activations, PlainColumns{0, 1}, out,
+                                            (group + (thread_x() >> team_log2)) * ROWS, rows, k, team_log2);
+    }
 }
 
 // Pairs block_y() * COLUMNS .. of a route. Neighbouring pairs with the same expert share a pass over its weights, so a
@@ -215,7 +239,8 @@ DEVICE void mat_vec_routed(const u8 *RESTRICT weights, const Activations &activa
             if (slot >= route.pairs) report(route.fault, FAULT_ROUTE, (i64)slot, route.pairs);
         }
         const u8 *own = weights + (known ? expert : 0) * route.expert_bytes;
-        mat_vec<F, ROWS, COLUMNS>(own, activations, RoutedColumns{route, pair, run, known}, out, rows, k, team_log2);
+        mat_vec<F, ROWS, COLUMNS, MAT_VEC_THREADS>(own, activations, RoutedColumns{route, pair, run, known}, out,
+                                                   first_row<ROWS>(team_log2), rows, k, team_log2);
         pair += run;
     }
 }

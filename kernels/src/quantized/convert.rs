@@ -88,7 +88,9 @@ impl Kernels {
             _ => "_f32",
         };
         let function = self.quantized("dequantize_block", format, ending)?;
-        let blocks = threads.div_ceil(DECODE_THREADS) as u32;
+        // A thread takes two eights of two-byte results, one of four-byte ones (`DECODE_EACH`).
+        let each = if !format.is_plain() && out.dtype().size() == 2 { 2 } else { 1 };
+        let blocks = threads.div_ceil(each * DECODE_THREADS) as u32;
         let config = LaunchConfig::new((blocks, (choice.count as usize).min(GRID_Y) as u32), DECODE_THREADS as u32);
         let args = (weights.ptr(), out.ptr(), columns as u64, choice);
         // SAFETY: the parameters of `dequantize_block_*` in `hip/quantized.hip`; the weights hold `rows` rows, the result

@@ -1,11 +1,14 @@
 //! Quantized weights: the block formats and a borrowed matrix of them. What is done with them is in the files beside this
-//! one: `convert` (to and from floating point, rows by id), `product` (times activations), `experts` (the same, routed).
+//! one: `convert` (to and from floating point, rows by id), `product` (times activations), `experts` (the same, routed),
+//! `large` (when a product is better left to a BLAS).
 
 mod convert;
 mod experts;
+mod large;
 mod product;
 
 pub use experts::Routing;
+pub use large::widening_pays_from;
 
 use crate::dtype::DType;
 use crate::kernels::Kernels;
@@ -96,6 +99,17 @@ impl BlockFormat {
         self.facts().3
     }
 
+    /// In the product with one row of activations: the rows of weights that a team takes together (`SINGLE_ROWS` there), and the
+    /// blocks that a compute unit has room for. As measured on an H200: formats that take much unpacking want two rows to share
+    /// the activations, and have more registers.
+    const fn single(self) -> (u64, u32) {
+        match self {
+            BlockFormat::Q2K | BlockFormat::Q3K | BlockFormat::Q4K | BlockFormat::Q5K => (2, 2),
+            BlockFormat::Q6K => (1, 2),
+            _ => (1, 3),
+        }
+    }
+
     /// Bytes of `count` weights. `None` when they do not fill whole blocks, or are too many to count.
     pub const fn bytes_of(self, count: usize) -> Option<usize> {
         if count % self.block_size() != 0 {
@@ -174,6 +188,19 @@ impl<'a> Blocks<'a> {
         self.columns / self.format.block_size() * self.format.block_bytes()
     }
 
+    /// The rows from `first` on, `count` of them. Rows of some formats begin at odd places: a multiple of 16 for `first`
+    /// always does.
+    pub fn panel(&self, first: usize, count: usize) -> Result<Blocks<'a>> {
+        if first.checked_add(count).is_none_or(|end| end > self.rows) {
+            return Err(Error::refused(format!(
+                "{count} rows from row {first} on are not in a matrix of {}",
+                self.rows
+            )));
+        }
+        let row = self.row_bytes();
+        Blocks::new(self.memory.slice(first * row..(first + count) * row)?, self.format, count, self.columns)
+    }
+
     fn ptr(&self) -> DevicePtr<u8> {
         self.memory.ptr()
     }
@@ -189,7 +216,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// The number by which kernels know the dtype of a result (`OutputType` in `hip/quantized/mat_vec.h`).
+/// The number by which kernels know the dtype of a result (`FloatType` in `hip/quantized/activations.h`).
 fn output_code(operation: &str, dtype: DType) -> Result<u32> {
     match dtype {
         DType::F32 => Ok(0),

@@ -1,5 +1,6 @@
 //! Weights times activations: the activations become bytes, then a mat-vec kernel or tiles multiply. Two launches and one
-//! buffer from the stream's pool, whatever the dtype and the strides of the activations; nothing waits.
+//! buffer from the stream's pool, whatever the dtype and the strides of the activations; one launch and no buffer on a GPU for
+//! a single row of them. Nothing waits.
 
 use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
@@ -28,6 +29,23 @@ const PLAIN_COLUMNS: u64 = 4;
 const MANY_COLUMNS: u64 = 24;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
+/// The kernel for a single row of activations: its threads, and the most activations that it has room for, as in
+/// `hip/quantized/mat_vec.h`.
+const SINGLE_THREADS: u32 = 512;
+const SINGLE_MOST: usize = 16_384;
+
+/// `hip/quantized/activations.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ActivationRow {
+    at: DevicePtr<u8>,
+    stride: u64,
+    code: u32,
+    unused: u32,
+}
+
+// SAFETY: an address and integers with no padding, laid out as in C (where it ends in four bytes of padding).
+unsafe impl DeviceCopy for ActivationRow {}
 
 /// `hip/quantized/activations.h` has the same.
 #[repr(C)]
@@ -202,7 +220,13 @@ impl Kernels {
             // `count` and `count * rows` of what it expects, and are borrowed for the launch.
             return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
         }
-        let quantized = self.quantize_activations(activations, &batch, Arrangement::of(weights.format()), machine)?;
+        let arrangement = Arrangement::of(weights.format());
+        if machine.side_by_side && count == 1 && arrangement.pitch(columns) <= SINGLE_MOST {
+            let code = output_code(OPERATION, activations.dtype())?;
+            let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
+            return self.single(weights, row, arrangement, target, machine, out);
+        }
+        let quantized = self.quantize_activations(activations, &batch, arrangement, machine)?;
         let (ending, each) = match count {
             1 => ("_1", 1),
             2 => ("_2", 2),
@@ -223,6 +247,30 @@ impl Kernels {
             unsafe { function.launch(out.stream(), LaunchConfig::new(grid, teams.threads), &args)? };
         }
         Ok(())
+    }
+
+    /// The product with a single row of activations, on a GPU.
+    fn single(
+        &self,
+        weights: &Blocks<'_>,
+        row: ActivationRow,
+        arrangement: Arrangement,
+        target: Target,
+        machine: Machine,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
+        let (together, blocks) = format.single();
+        let groups = rows.div_ceil(together);
+        let team_log2 = single_team_log2(machine, groups, (columns / format.unit()) as u64);
+        let teams = u64::from(SINGLE_THREADS >> team_log2);
+        let most = u64::from(out.stream().device().compute_units().max(1) * blocks);
+        let config = LaunchConfig::new(groups.div_ceil(teams).min(most) as u32, SINGLE_THREADS);
+        let function = self.quantized("mat_vec", format, "_single")?;
+        let args = (weights.ptr(), row, target, rows as u32, columns as u32, arrangement as u32, team_log2);
+        // SAFETY: the parameters of `mat_vec_*_single` in `hip/quantized.hip`; the row has `columns` activations, which fit the
+        // kernel's shared memory, and weights and result have `rows` rows.
+        unsafe { function.launch(out.stream(), config, &args) }
     }
 
     /// Activations as bytes and steps, all bytes first.
@@ -301,6 +349,17 @@ impl Kernels {
     }
 }
 
+/// The exponent of the team for each of `groups` groups of rows of `units` steps of work in the product with a single row of
+/// activations: four steps for a thread, or fewer where there are not enough rows to keep half of the device busy.
+fn single_team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
+    let most = u64::from(SINGLE_THREADS).min(units.next_power_of_two());
+    let mut team = units.div_ceil(4).next_power_of_two().min(most);
+    while team < most && groups * team < machine.threads / 2 {
+        team *= 2;
+    }
+    team.trailing_zeros()
+}
+
 /// How the threads of a mat-vec launch are divided among rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teams {
@@ -320,5 +379,22 @@ impl Teams {
         // their block there.
         let threads = if machine.side_by_side { MAT_VEC_THREADS } else { 16 };
         Self { log2, threads, blocks: groups.div_ceil(u64::from(threads >> log2)) as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_long_rows_have_large_teams() {
+        let gpu = Machine { side_by_side: true, threads: 132 * 1024 };
+        assert_eq!(single_team_log2(gpu, 14336, 128), 5);
+        assert_eq!(single_team_log2(gpu, 7168, 64), 4);
+        assert_eq!(single_team_log2(gpu, 2048, 32), 5);
+        assert_eq!(single_team_log2(gpu, 2048, 256), 6);
+        assert_eq!(single_team_log2(gpu, 1, 1 << 20), 9);
+        assert_eq!(single_team_log2(gpu, 1, 1), 0);
+        assert_eq!(single_team_log2(gpu, 100_000, 8), 1);
     }
 }
