@@ -146,6 +146,18 @@ fn a_read_of_memory_never_written() {
 }
 
 #[test]
+fn arguments_that_are_not_the_kernels() {
+    let bench = Bench::new();
+    let mut target = bench.stream.upload(&[0.0f32; 32]).expect("an upload");
+    // An index of eight bytes where the kernel takes four, and one argument too few: a GPU would read what lies behind.
+    let wide = bench.run("write_at", &(&mut target, 0i32, 0i64)).expect_err("the index is an int").to_string();
+    assert!(wide.contains("write_at") && wide.contains("[8, 4, 4]") && wide.contains("[8, 4, 8]"), "{wide}");
+    let few = bench.run("write_at", &(&mut target, 0i32)).expect_err("there are three").to_string();
+    assert!(few.contains("takes 3 arguments") && few.contains("passes 2"), "{few}");
+    bench.run("write_at", &(&mut target, 0i32, 5i32)).expect("the next launch works");
+}
+
+#[test]
 fn a_trap() {
     let bench = Bench::new();
     let outcome = bench.run("assert_below", &(13i32,));
