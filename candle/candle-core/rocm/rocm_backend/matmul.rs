@@ -50,10 +50,17 @@ impl LazyBlas {
     }
 }
 
+impl RocmDevice {
+    /// rocBLAS, where it can be had.
+    pub(crate) fn rocblas(&self) -> Option<&rocm_libraries::blas::Blas> {
+        self.blas().get(self)
+    }
+}
+
 /// One batch of products: (batch, m, k) and (batch, k, n) make (batch, m, n).
 fn multiply(device: &RocmDevice, left: &Operand<'_>, right: &Operand<'_>, out: &mut OperandMut<'_>) -> hip::Result<()> {
     if let Some(product) = as_gemm(left, right, out).filter(Gemm::fits_blas) {
-        if let Some(blas) = device.blas().get(device) {
+        if let Some(blas) = device.rocblas() {
             // SAFETY: all three layouts were checked to stay inside their memory, which belongs to the stream that the
             // product is queued on, and the result is borrowed for writing.
             return unsafe { blas.gemm(&product) };

@@ -4,6 +4,7 @@
 #![warn(clippy::all, missing_docs, clippy::undocumented_unsafe_blocks)]
 
 mod products;
+mod widened;
 
 pub use products::RoutedInput;
 

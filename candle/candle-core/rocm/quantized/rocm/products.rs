@@ -30,7 +30,7 @@ pub(super) fn block_format(dtype: GgmlDType) -> BlockFormat {
 }
 
 impl QRocmStorage {
-    fn matrix(&self, rows: usize, columns: usize) -> Result<Blocks<'_>> {
+    pub(super) fn matrix(&self, rows: usize, columns: usize) -> Result<Blocks<'_>> {
         Blocks::new(&self.blocks, block_format(self.dtype), rows, columns).w()
     }
 
@@ -75,6 +75,9 @@ impl QRocmStorage {
         let x = x.on(&self.device)?;
         let (weights, activations) = (self.matrix(rows, columns)?, x.operand(x_l, op)?);
         let out_shape = Shape::from(out_dims);
+        if let Some(product) = self.widened_product(&weights, &activations, x.dtype())? {
+            return Ok((product, out_shape));
+        }
         let product = RocmStorage::filled(&self.device, x.dtype(), out_shape.elem_count(), op, |out| {
             self.device.kernels().quantized_matmul(&weights, &activations, out)
         })?;
