@@ -2,6 +2,7 @@
 //! is computed in f32: TF32 stays off, as it is in rocBLAS.
 
 use super::abi::*;
+use super::product::{products, Batch, Product};
 use hip_abi::{hipStream_t, Origin};
 use hip_cuda::blas::{
     self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasPointerMode_t, cublasStatus_t,
@@ -99,14 +100,10 @@ fn compute(of: rocblas_datatype) -> Result<cublasComputeType_t, rocblas_status> 
 }
 
 /// The types of operands and result, of a product that cuBLAS has: in place, the operands alike, and no f64 with anything else.
-fn types(
-    [a, b, c, d]: [rocblas_datatype; 4],
-    computed: rocblas_datatype,
-    in_place: bool,
-) -> Result<[cudaDataType_t; 2], rocblas_status> {
-    let double = rocblas_datatype::rocblas_datatype_f64_r;
+fn types(call: &Product) -> Result<[cudaDataType_t; 2], rocblas_status> {
+    let ([a, b, c, d, computed], double) = (call.types, rocblas_datatype::rocblas_datatype_f64_r);
     let all_or_none = [d, computed].iter().all(|&other| (other == double) == (a == double));
-    if !in_place || a != b || c != d || !all_or_none {
+    if !call.is_in_place() || a != b || c != d || !all_or_none {
         return Err(rocblas_status::rocblas_status_not_implemented);
     }
     Ok([element(a)?, element(d)?])
@@ -143,177 +140,38 @@ unsafe extern "C" fn set_pointer_mode(handle: rocblas_handle, mode: rocblas_poin
 
 const ALGO: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
 
-#[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn gemm_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let in_place = c == d.cast_const() && ldc == ldd;
-    let product = || {
-        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
-        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
-        let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
-        // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
-        Ok(unsafe {
-            (cublas.cublasGemmEx)(
-                handle, trans_a, trans_b, m, n, k, alpha, a, of, lda, b, of, ldb, beta, d, into, ldd, compute, ALGO,
-            )
-        })
-    };
-    answer(product())
-}
+products!(multiply);
 
-#[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn gemm_batched_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    batch_count: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let in_place = c == d.cast_const() && ldc == ldd;
-    let product = || {
-        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
-        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
-        let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
-        // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
+/// # Safety
+/// The caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
+unsafe fn multiply(handle: rocblas_handle, call: &Product) -> rocblas_status {
+    let ([m, n, k, count], [lda, ldb, _, ldd], [a, b, _, d]) = (call.sizes, call.leading, call.at);
+    let ([alpha, beta], d) = (call.scalars, d.cast_mut());
+    let act = || {
+        let ([of, into], compute) = (types(call)?, compute(call.types[4])?);
+        let (cublas, handle) = (entered()?, cublasHandle_t(handle.0));
+        let (ta, tb) = (operation(call.trans[0])?, operation(call.trans[1])?);
+        // SAFETY: the caller's promise.
         Ok(unsafe {
-            (cublas.cublasGemmBatchedEx)(
-                handle,
-                trans_a,
-                trans_b,
-                m,
-                n,
-                k,
-                alpha,
-                a.cast(),
-                of,
-                lda,
-                b.cast(),
-                of,
-                ldb,
-                beta,
-                d.cast(),
-                into,
-                ldd,
-                batch_count,
-                compute,
-                ALGO,
-            )
+            match call.batch {
+                Batch::One => (cublas.cublasGemmEx)(
+                    handle, ta, tb, m, n, k, alpha, a, of, lda, b, of, ldb, beta, d, into, ldd, compute, ALGO,
+                ),
+                Batch::Listed => {
+                    let (a, b, d) = (a.cast(), b.cast(), d.cast_const().cast());
+                    (cublas.cublasGemmBatchedEx)(
+                        handle, ta, tb, m, n, k, alpha, a, of, lda, b, of, ldb, beta, d, into, ldd, count, compute,
+                        ALGO,
+                    )
+                }
+                Batch::Strided([sa, sb, _, sd]) => (cublas.cublasGemmStridedBatchedEx)(
+                    handle, ta, tb, m, n, k, alpha, a, of, lda, sa, b, of, ldb, sb, beta, d, into, ldd, sd, count,
+                    compute, ALGO,
+                ),
+            }
         })
     };
-    answer(product())
-}
-
-#[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn gemm_strided_batched_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    stride_a: rocblas_stride,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    stride_b: rocblas_stride,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    stride_c: rocblas_stride,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    stride_d: rocblas_stride,
-    batch_count: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let in_place = c == d.cast_const() && ldc == ldd && stride_c == stride_d;
-    let product = || {
-        let [of, into] = types([a_type, b_type, c_type, d_type], compute_type, in_place)?;
-        let (cublas, handle, compute) = (entered()?, cublasHandle_t(handle.0), compute(compute_type)?);
-        let (trans_a, trans_b) = (operation(trans_a)?, operation(trans_b)?);
-        // SAFETY: the caller vouches for the handle, the scalars and the matrices, as rocBLAS asks it to.
-        Ok(unsafe {
-            (cublas.cublasGemmStridedBatchedEx)(
-                handle,
-                trans_a,
-                trans_b,
-                m,
-                n,
-                k,
-                alpha,
-                a,
-                of,
-                lda,
-                stride_a,
-                b,
-                of,
-                ldb,
-                stride_b,
-                beta,
-                d,
-                into,
-                ldd,
-                stride_d,
-                batch_count,
-                compute,
-                ALGO,
-            )
-        })
-    };
-    answer(product())
+    answer(act())
 }
 
 /// Routines that cuBLAS has with the same arguments; an operation in front is translated.

@@ -29,6 +29,7 @@ mod cuda;
 mod gemm;
 mod host;
 mod matrix;
+mod product;
 pub mod tensile;
 mod vector;
 
@@ -308,21 +309,36 @@ fn amd_table(arch: &str) -> Option<&'static Rocblas> {
     let table = library.as_ref()?;
     let Origin::Library(path) = table.origin() else { return Some(table) };
     let override_folder = std::env::var_os("ROCBLAS_TENSILE_LIBPATH").map(PathBuf::from);
-    match tensile::check(&tensile::folders(path, override_folder), arch) {
-        Ok(_) => Some(table),
-        Err(why) => {
-            warn_once(arch, &why);
-            None
-        }
-    }
+    has_kernels(&tensile::folders(path, override_folder), arch).then_some(table)
 }
 
-/// One line for each architecture: a machine may have a supported and an unsupported GPU.
-fn warn_once(arch: &str, why: &str) {
+/// Whether rocBLAS has kernels for an architecture in one of these folders; a line in the log where it has none.
+fn has_kernels(folders: &[PathBuf], arch: &str) -> bool {
+    tensile::check(folders, arch).map_err(|why| warn_once(arch, &why)).is_ok()
+}
+
+/// One line for each architecture: a machine may have a supported and an unsupported GPU. True where the line was not said before.
+fn warn_once(arch: &str, why: &str) -> bool {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if !said.iter().any(|other| other == arch) {
+    let new = !said.iter().any(|other| other == arch);
+    if new {
         said.push(arch.to_owned());
         log::warn!("{why}");
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_without_tensile_files_is_passed_over_with_one_warning() {
+        let nowhere = [PathBuf::from("/nowhere/rocblas/library")];
+        assert!(!has_kernels(&nowhere, "gfx0000"));
+        assert!(!warn_once("gfx0000", "said already"), "the first look has warned");
+        assert!(!has_kernels(&nowhere, "gfx0000"), "and the next look does not find any either");
+        assert!(warn_once("gfx0001", "another architecture has a line of its own"));
     }
 }

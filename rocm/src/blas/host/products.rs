@@ -2,7 +2,8 @@
 //! widened to f32 and i8 to f64, in which its products and sums are exact.
 
 use super::super::abi::*;
-use super::{answer, require, Context, Scalar, INVALID_POINTER, INVALID_SIZE, NOT_IMPLEMENTED};
+use super::super::product::{products, Batch, Product};
+use super::{answer, require, Context, Scalar, NOT_IMPLEMENTED};
 use crate::embedded::Address;
 use gemm::Parallelism;
 use half::{bf16, f16};
@@ -10,7 +11,7 @@ use std::ffi::c_void;
 
 /// Where the matrices of a batch lie.
 #[derive(Clone, Copy)]
-enum Batch {
+enum Place {
     /// At equal distances, in elements.
     Strided { first: Address, stride: isize },
     /// At the addresses in a list in device memory.
@@ -20,17 +21,17 @@ enum Batch {
 /// One column-major operand of a batch.
 #[derive(Clone, Copy)]
 struct Side {
-    batch: Batch,
+    place: Place,
     row_stride: isize,
     column_stride: isize,
 }
 
 impl Side {
-    fn new(batch: Batch, operation: rocblas_operation, leading: rocblas_int) -> Self {
+    fn new(place: Place, operation: rocblas_operation, leading: rocblas_int) -> Self {
         let leading = leading as isize;
         let none = operation == rocblas_operation::rocblas_operation_none;
         let (row_stride, column_stride) = if none { (1, leading) } else { (leading, 1) };
-        Self { batch, row_stride, column_stride }
+        Self { place, row_stride, column_stride }
     }
 
     /// The matrix of an index.
@@ -38,10 +39,10 @@ impl Side {
     /// # Safety
     /// Whoever queued the product vouches for lists of addresses.
     unsafe fn matrix<T>(&self, index: usize) -> *mut T {
-        match self.batch {
-            Batch::Strided { first, stride } => first.pointer::<T>().wrapping_offset(stride * index as isize),
+        match self.place {
+            Place::Strided { first, stride } => first.pointer::<T>().wrapping_offset(stride * index as isize),
             // SAFETY: the caller's promise.
-            Batch::Listed(list) => unsafe { list.pointer::<*mut T>().add(index).read() },
+            Place::Listed(list) => unsafe { list.pointer::<*mut T>().add(index).read() },
         }
     }
 
@@ -52,7 +53,7 @@ impl Side {
 
 /// A product as it is queued.
 #[derive(Clone, Copy)]
-struct Product<S> {
+struct Work<S> {
     m: usize,
     n: usize,
     k: usize,
@@ -103,7 +104,7 @@ elements! {
 /// # Safety
 /// The three matrices have the product's sizes and the sides' strides, and nobody else uses `d` meanwhile.
 unsafe fn multiply<S, W: Wide>(
-    p: &Product<S>,
+    p: &Work<S>,
     [a, b, d]: [&Side; 3],
     at: (*const W, *const W, *mut W),
     alpha: W,
@@ -139,7 +140,7 @@ unsafe fn multiply<S, W: Wide>(
 }
 
 /// Elements that the crate multiplies as they lie.
-fn run<W: Wide>(p: &Product<W>) {
+fn run<W: Wide>(p: &Work<W>) {
     let (alpha, beta) = (p.alpha.get(), p.beta.get());
     for index in 0..p.batch {
         // SAFETY: whoever queued the product vouches for its operands, as for any launch; sizes and leading dimensions were
@@ -157,10 +158,10 @@ fn run<W: Wide>(p: &Product<W>) {
 }
 
 /// Elements that are widened first: the crate has no bf16 and no integers, and its f16 kernels add up in f16.
-fn run_widened<I: Element<W>, O: Element<W>, S: Element<W>, W: Wide>(p: &Product<S>) {
+fn run_widened<I: Element<W>, O: Element<W>, S: Element<W>, W: Wide>(p: &Work<S>) {
     let (alpha, beta) = (p.alpha.get().widen(), p.beta.get().widen());
     let packed = |rows: usize| Side {
-        batch: Batch::Strided { first: Address::of::<W>(std::ptr::null()), stride: 0 },
+        place: Place::Strided { first: Address::of::<W>(std::ptr::null()), stride: 0 },
         row_stride: 1,
         column_stride: rows as isize,
     };
@@ -200,208 +201,64 @@ const F64: rocblas_datatype = rocblas_datatype::rocblas_datatype_f64_r;
 const I8: rocblas_datatype = rocblas_datatype::rocblas_datatype_i8_r;
 const I32: rocblas_datatype = rocblas_datatype::rocblas_datatype_i32_r;
 
-/// A call's arguments behind the handle, the same for all three ways of saying where the matrices lie.
-struct Call {
-    trans: [rocblas_operation; 2],
-    sizes: [rocblas_int; 4],
-    scalars: [*const c_void; 2],
-    types: [rocblas_datatype; 5],
-    leading: [rocblas_int; 4],
-    batches: [Batch; 4],
-    pointers: [*const c_void; 4],
-    target: *mut c_void,
-}
+products!(multiply_all);
 
-impl Call {
-    /// Checks the arguments and queues the product.
-    ///
-    /// # Safety
-    /// The scalars are the caller's promise now, the matrices until the product is done.
-    unsafe fn queue(&self, handle: rocblas_handle) -> Result<(), rocblas_status> {
-        let ([m, n, k, batch], [lda, ldb, ldc, ldd]) = (self.sizes, self.leading);
-        require(self.sizes.iter().all(|&size| size >= 0), INVALID_SIZE)?;
-        let none = rocblas_operation::rocblas_operation_none;
-        let rows_a = if self.trans[0] == none { m } else { k };
-        let rows_b = if self.trans[1] == none { k } else { n };
-        let least = [(lda, rows_a), (ldb, rows_b), (ldc, m), (ldd, m)];
-        require(least.iter().all(|&(leading, rows)| leading >= rows.max(1)), INVALID_SIZE)?;
+/// # Safety
+/// The scalars are the caller's promise now, the matrices until the product is done.
+unsafe fn multiply_all(handle: rocblas_handle, call: &Product) -> rocblas_status {
+    let [a_type, b_type, c_type, d_type, compute] = call.types;
+    let act = || {
         let context = Context::of(handle)?;
-        if m == 0 || n == 0 || batch == 0 {
+        if call.is_empty() {
             return Ok(());
         }
-        require(self.pointers.iter().chain(&self.scalars).all(|pointer| !pointer.is_null()), INVALID_POINTER)?;
-        let [a_type, b_type, c_type, d_type, compute] = self.types;
         require(a_type == b_type && c_type == d_type, NOT_IMPLEMENTED)?;
         // SAFETY: the caller's promise.
         unsafe {
             match (a_type, d_type, compute) {
-                (F16, F16, F32) => self.run(context, 2, run_widened::<f16, f16, f32, f32>),
-                (F16, F32, F32) => self.run(context, 4, run_widened::<f16, f32, f32, f32>),
-                (BF16, BF16, F32) => self.run(context, 2, run_widened::<bf16, bf16, f32, f32>),
-                (BF16, F32, F32) => self.run(context, 4, run_widened::<bf16, f32, f32, f32>),
-                (I8, I32, I32) => self.run(context, 4, run_widened::<i8, i32, i32, f64>),
-                (F32, F32, F32) => self.run(context, 4, run::<f32>),
-                (F64, F64, F64) => self.run(context, 8, run::<f64>),
+                (F16, F16, F32) => queue(call, context, 2, run_widened::<f16, f16, f32, f32>),
+                (F16, F32, F32) => queue(call, context, 4, run_widened::<f16, f32, f32, f32>),
+                (BF16, BF16, F32) => queue(call, context, 2, run_widened::<bf16, bf16, f32, f32>),
+                (BF16, F32, F32) => queue(call, context, 4, run_widened::<bf16, f32, f32, f32>),
+                (I8, I32, I32) => queue(call, context, 4, run_widened::<i8, i32, i32, f64>),
+                (F32, F32, F32) => queue(call, context, 4, run::<f32>),
+                (F64, F64, F64) => queue(call, context, 8, run::<f64>),
                 _ => Err(NOT_IMPLEMENTED),
             }
         }
-    }
+    };
+    answer(act())
+}
 
-    /// # Safety
-    /// As for `queue`; `S` is the compute type.
-    unsafe fn run<S: Copy + Send + Sync + 'static>(
-        &self,
-        context: Context,
-        size: usize,
-        run: fn(&Product<S>),
-    ) -> Result<(), rocblas_status> {
-        let [m, n, k, batch] = self.sizes.map(|size| size as usize);
-        let none = rocblas_operation::rocblas_operation_none;
-        let side = |index: usize, trans| Side::new(self.batches[index], trans, self.leading[index]);
-        // SAFETY: the caller's promise.
-        let (alpha, beta) =
-            unsafe { (context.scalar(self.scalars[0].cast())?, context.scalar(self.scalars[1].cast())?) };
-        let (a, b) = (side(0, self.trans[0]), side(1, self.trans[1]));
-        let product = Product { m, n, k, batch, a, b, c: side(2, none), d: side(3, none), alpha, beta };
-        let matrix_bytes = ((n - 1) * self.leading[3] as usize + m) * size;
-        let bytes = match self.batches[3] {
-            Batch::Strided { stride, .. } => stride.unsigned_abs() * (batch - 1) * size + matrix_bytes,
-            // Where the results lie is known when the product runs; checked mode hears of none of them.
-            Batch::Listed(_) => 0,
+/// # Safety
+/// As for `multiply_all`; `S` is the compute type.
+unsafe fn queue<S: Copy + Send + Sync + 'static>(
+    call: &Product,
+    context: Context,
+    size: usize,
+    run: fn(&Work<S>),
+) -> Result<(), rocblas_status> {
+    let [m, n, k, batch] = call.sizes.map(|size| size as usize);
+    let none = rocblas_operation::rocblas_operation_none;
+    let side = |index: usize, trans| {
+        let address = Address::of(call.at[index]);
+        let place = match call.batch {
+            Batch::One => Place::Strided { first: address, stride: 0 },
+            Batch::Strided(strides) => Place::Strided { first: address, stride: strides[index] as isize },
+            Batch::Listed => Place::Listed(address),
         };
-        context.run(self.target, bytes, move || run(&product))
-    }
-}
-
-fn strided(first: *const c_void, stride: rocblas_stride) -> Batch {
-    Batch::Strided { first: Address::of(first), stride: stride as isize }
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe extern "C" fn gemm_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let call = Call {
-        trans: [trans_a, trans_b],
-        sizes: [m, n, k, 1],
-        scalars: [alpha, beta],
-        types: [a_type, b_type, c_type, d_type, compute_type],
-        leading: [lda, ldb, ldc, ldd],
-        batches: [strided(a, 0), strided(b, 0), strided(c, 0), strided(d, 0)],
-        pointers: [a, b, c, d],
-        target: d,
+        Side::new(place, trans, call.leading[index])
     };
-    // SAFETY: the caller of the ABI vouches for scalars and matrices.
-    answer(unsafe { call.queue(handle) })
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe extern "C" fn gemm_batched_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    batch_count: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let call = Call {
-        trans: [trans_a, trans_b],
-        sizes: [m, n, k, batch_count],
-        scalars: [alpha, beta],
-        types: [a_type, b_type, c_type, d_type, compute_type],
-        leading: [lda, ldb, ldc, ldd],
-        batches: [a, b, c, d.cast_const()].map(|list| Batch::Listed(Address::of(list))),
-        pointers: [a, b, c, d],
-        target: d,
+    // SAFETY: the caller's promise.
+    let (alpha, beta) = unsafe { (context.scalar(call.scalars[0].cast())?, context.scalar(call.scalars[1].cast())?) };
+    let (a, b) = (side(0, call.trans[0]), side(1, call.trans[1]));
+    let work = Work { m, n, k, batch, a, b, c: side(2, none), d: side(3, none), alpha, beta };
+    let matrix_bytes = ((n - 1) * call.leading[3] as usize + m) * size;
+    let bytes = match call.batch {
+        Batch::One => matrix_bytes,
+        Batch::Strided(strides) => strides[3].unsigned_abs() as usize * (batch - 1) * size + matrix_bytes,
+        // Where the results lie is known when the product runs; checked mode hears of none of them.
+        Batch::Listed => 0,
     };
-    // SAFETY: the caller of the ABI vouches for scalars and matrices.
-    answer(unsafe { call.queue(handle) })
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe extern "C" fn gemm_strided_batched_ex(
-    handle: rocblas_handle,
-    trans_a: rocblas_operation,
-    trans_b: rocblas_operation,
-    m: rocblas_int,
-    n: rocblas_int,
-    k: rocblas_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    a_type: rocblas_datatype,
-    lda: rocblas_int,
-    stride_a: rocblas_stride,
-    b: *const c_void,
-    b_type: rocblas_datatype,
-    ldb: rocblas_int,
-    stride_b: rocblas_stride,
-    beta: *const c_void,
-    c: *const c_void,
-    c_type: rocblas_datatype,
-    ldc: rocblas_int,
-    stride_c: rocblas_stride,
-    d: *mut c_void,
-    d_type: rocblas_datatype,
-    ldd: rocblas_int,
-    stride_d: rocblas_stride,
-    batch_count: rocblas_int,
-    compute_type: rocblas_datatype,
-    _algo: rocblas_gemm_algo,
-    _solution_index: i32,
-    _flags: u32,
-) -> rocblas_status {
-    let call = Call {
-        trans: [trans_a, trans_b],
-        sizes: [m, n, k, batch_count],
-        scalars: [alpha, beta],
-        types: [a_type, b_type, c_type, d_type, compute_type],
-        leading: [lda, ldb, ldc, ldd],
-        batches: [strided(a, stride_a), strided(b, stride_b), strided(c, stride_c), strided(d, stride_d)],
-        pointers: [a, b, c, d],
-        target: d,
-    };
-    // SAFETY: the caller of the ABI vouches for scalars and matrices.
-    answer(unsafe { call.queue(handle) })
+    context.run(call.at[3].cast_mut(), bytes, move || run(&work))
 }
