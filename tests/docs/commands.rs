@@ -2,7 +2,7 @@
 //! that cargo built for this test, and a `text` block that follows must be what they print. Commands of cargo would build
 //! everything once more inside `cargo test`: their packages and targets are looked up instead, and `.ci/run` runs the ones
 //! that matter. Blocks marked `amd-gpu` or `network` need what a test machine lacks; of those only the program's flags are
-//! checked.
+//! checked. `exit-1` names the exit code that is expected, `exit-0-1` says that it depends on the machine.
 
 use crate::pages::{self, Block};
 use std::path::Path;
@@ -10,6 +10,9 @@ use std::process::{Command, Stdio};
 
 /// Commands that only blocks marked `amd-gpu` or `network` may show, because they ask about or change the machine.
 const OUTSIDE: &[&str] = &["apt", "cd", "git", "groups", "ls", "rocminfo", "sudo", "mdbook"];
+
+/// What the program says where a block marked `clang` cannot run. CI has a compiler, and there it must run.
+const NO_CLANG: &str = "no clang 19 or newer with the AMDGPU target was found";
 
 /// A line of a block, taken apart.
 struct Line<'a> {
@@ -88,11 +91,19 @@ fn commands_of_the_program_run_and_print_what_the_pages_show() {
                     assert_shown(block, &output);
                 }
                 "sh" if block.attribute("amd-gpu").is_none() && block.attribute("network").is_none() => {
-                    let expected = block.attribute("exit-").map_or(0, |code| code.parse().expect("a number"));
+                    let expected: Vec<&str> = block.attribute("exit-").unwrap_or("0").split('-').collect();
                     let mut all = String::new();
                     for line in lines(block).filter(|line| line.words.first() == Some(&"candle-rocm")) {
                         let (text, code) = run(line.text);
-                        assert_eq!(code, expected, "{}: {} printed:\n{text}", block.place, line.text);
+                        if block.attribute("clang").is_some()
+                            && text.contains(NO_CLANG)
+                            && std::env::var_os("CI").is_none()
+                        {
+                            println!("skipped, because there is no clang: {}", line.text);
+                            continue;
+                        }
+                        let fits = expected.contains(&code.to_string().as_str());
+                        assert!(fits, "{}: {} ended with {code}:\n{text}", block.place, line.text);
                         all.push_str(&text);
                         ran += 1;
                     }
