@@ -1,5 +1,5 @@
 //! Convolutions, in one and two dimensions, forwards and transposed: one shape of call, four rows of parameters. Groups
-//! never arrive here; Candle cuts the tensors into groups before.
+//! never arrive here; Candle cuts the tensors into groups before. With the feature `miopen`, the forward ones go there first.
 
 use super::kernels::Convolution;
 use super::{elementwise, RocmStorage};
@@ -29,6 +29,14 @@ impl Call<'_> {
             (copied, copied_l) = (elementwise::copy(&kernel, kernel_l)?, Layout::contiguous(kernel_l.shape()));
             (&copied, &copied_l)
         };
+        #[cfg(feature = "miopen")]
+        if !transposed {
+            let Convolution { stride, padding, dilation, .. } = params;
+            let steps = super::miopen::Steps { stride, padding, dilation };
+            if let Some(out) = super::miopen::convolve(&steps, (image, image_l), (kernel, kernel_l), &out_dims)? {
+                return Ok(out);
+            }
+        }
         let (input, taps) = (image.operand(image_l, op)?, kernel.operand(kernel_l, op)?);
         RocmStorage::filled(device, image.slice.dtype(), out_dims.iter().product(), op, |out| {
             if transposed {

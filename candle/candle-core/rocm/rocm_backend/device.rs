@@ -4,7 +4,7 @@
 
 use super::custom::CustomModules;
 use super::kernels::Kernels;
-use super::matmul::LazyBlas;
+use super::libraries::Libraries;
 use super::{RocmStorage, RocmStorageSlice, WrapErr};
 use crate::backend::BackendDevice;
 use crate::{CpuStorage, CpuStorageRef, DType, DeviceLocation, Result, Shape};
@@ -30,7 +30,7 @@ pub struct RocmDevice {
     id: DeviceId,
     stream: Stream,
     kernels: Arc<Kernels>,
-    blas: Arc<LazyBlas>,
+    libraries: Arc<Libraries>,
     custom_modules: Arc<CustomModules>,
     random: Arc<Mutex<Random>>,
 }
@@ -51,9 +51,9 @@ impl std::fmt::Debug for RocmDevice {
 }
 
 impl RocmDevice {
-    fn on(stream: Stream, blas: Arc<LazyBlas>, kernels: Arc<Kernels>) -> Self {
+    fn on(stream: Stream, libraries: Arc<Libraries>, kernels: Arc<Kernels>) -> Self {
         let random = Arc::new(Mutex::new(Random { seed: FIRST_SEED, drawn: 0 }));
-        Self { id: DeviceId::new(), stream, blas, kernels, custom_modules: Arc::default(), random }
+        Self { id: DeviceId::new(), stream, libraries, kernels, custom_modules: Arc::default(), random }
     }
 
     /// A device with a stream of its own, which runs beside the others. Tensors of two streams may meet in an operation:
@@ -83,8 +83,8 @@ impl RocmDevice {
         &self.kernels
     }
 
-    pub(super) fn blas(&self) -> &LazyBlas {
-        &self.blas
+    pub(super) fn libraries(&self) -> &Libraries {
+        &self.libraries
     }
 
     /// Reports bad input that a kernel has met since the last time, such as an id out of range.
@@ -134,11 +134,11 @@ impl RocmDevice {
     }
 }
 
-/// What all plain handles of a GPU share: the stream, the library bound to it, and the kernels, loaded once.
+/// What all plain handles of a GPU share: the stream, the libraries bound to it, and the kernels, loaded once.
 #[derive(Clone)]
 struct Shared {
     stream: Stream,
-    blas: Arc<LazyBlas>,
+    libraries: Arc<Libraries>,
     kernels: Arc<Kernels>,
 }
 
@@ -150,7 +150,7 @@ fn shared_by_ordinal(ordinal: usize) -> Result<Shared> {
     }
     let stream = hip::Device::new(ordinal).w()?.new_stream().w()?;
     let kernels = Arc::new(Kernels::new(&stream).w()?);
-    let shared = Shared { stream, blas: Arc::default(), kernels };
+    let shared = Shared { stream, libraries: Arc::default(), kernels };
     known.insert(ordinal, shared.clone());
     Ok(shared)
 }
@@ -159,8 +159,8 @@ impl BackendDevice for RocmDevice {
     type Storage = RocmStorage;
 
     fn new(ordinal: usize) -> Result<Self> {
-        let Shared { stream, blas, kernels } = shared_by_ordinal(ordinal)?;
-        Ok(Self::on(stream, blas, kernels))
+        let Shared { stream, libraries, kernels } = shared_by_ordinal(ordinal)?;
+        Ok(Self::on(stream, libraries, kernels))
     }
 
     fn location(&self) -> DeviceLocation {

@@ -5,8 +5,7 @@
 use super::kernels::{DType, Operand, OperandMut};
 use super::{kernel_dtype, RocmDevice, RocmStorage, WrapErr};
 use crate::{Layout, Result};
-use rocm_libraries::blas::{Blas, Element, Gemm, Matrix};
-use std::sync::OnceLock;
+use rocm_libraries::blas::{Element, Gemm, Matrix};
 
 /// The product of (..., m, k) and (..., k, n).
 pub(super) fn matmul(
@@ -33,27 +32,10 @@ pub(super) fn matmul(
     Ok(product)
 }
 
-/// rocBLAS for a stream, looked for at the first product.
-#[derive(Default)]
-pub(super) struct LazyBlas(OnceLock<Option<Blas>>);
-
-impl LazyBlas {
-    fn get(&self, device: &RocmDevice) -> Option<&Blas> {
-        // A library that is there and does not start is no reason to fail: our own kernels do the same.
-        let start = || {
-            Blas::new(device.stream()).unwrap_or_else(|error| {
-                log::warn!("products go through our own kernels, because rocBLAS does not start: {error}");
-                None
-            })
-        };
-        self.0.get_or_init(start).as_ref()
-    }
-}
-
 impl RocmDevice {
     /// rocBLAS, where it can be had.
     pub(crate) fn rocblas(&self) -> Option<&rocm_libraries::blas::Blas> {
-        self.blas().get(self)
+        self.libraries().blas(self.stream())
     }
 }
 

@@ -11,7 +11,10 @@ mod elementwise;
 mod error;
 mod fill;
 mod indexing;
+mod libraries;
 mod matmul;
+#[cfg(feature = "miopen")]
+mod miopen;
 mod operand;
 mod random;
 mod reduce;

@@ -6,6 +6,8 @@ mod calls;
 mod devices;
 mod errors;
 mod gguf;
+#[cfg(feature = "miopen")]
+mod miopen;
 mod quantized;
 mod several;
 
