@@ -13,16 +13,18 @@
 //! ```
 //!
 //! Tensors are contiguous and have four dimensions: batch, channels, height, width. Handles and tensors are here, convolutions in
-//! `convolution.rs`, everything else in `layers.rs`.
+//! `convolution.rs`, batch normalisation in `batch.rs`, everything else in `layers.rs`.
 
 mod abi;
+mod batch;
 mod convolution;
 mod host;
 mod layers;
 
 pub use abi::*;
+pub use batch::{BatchNormalization, BatchStatistics};
 pub use convolution::Convolution;
-pub use layers::{Activation, BatchNormalization, BatchStatistics, Pooling, Softmax, Window};
+pub use layers::{Activation, Pooling, Softmax, Window};
 
 use half::{bf16, f16};
 use hip::{DeviceCopy, Error, PlatformKind, Result, Stream, View, ViewMut};

@@ -1,6 +1,7 @@
 //! MIOpen's ABI on the embedded device: everything runs in stream order on CPU threads and computes in f32, whatever the tensors hold.
-//! Handles, descriptors and tensors are here, convolutions in `convolution.rs`, the rest in `layers.rs`.
+//! Handles, descriptors and tensors are here, convolutions in `convolution.rs`, batch normalisation in `batch.rs`, the rest in `layers.rs`.
 
+mod batch;
 mod convolution;
 mod layers;
 
@@ -47,9 +48,9 @@ pub fn table() -> &'static MiopenTable {
         miopenPoolingBackward: layers::pooling_backward,
         miopenActivationForward: layers::activation_forward,
         miopenActivationBackward: layers::activation_backward,
-        miopenBatchNormalizationForwardTraining: layers::batch_training,
-        miopenBatchNormalizationForwardInference: layers::batch_inference,
-        miopenBatchNormalizationBackward: layers::batch_backward,
+        miopenBatchNormalizationForwardTraining: batch::training,
+        miopenBatchNormalizationForwardInference: batch::inference,
+        miopenBatchNormalizationBackward: batch::backward,
         miopenSoftmaxForward_V2: layers::softmax_forward,
         miopenSoftmaxBackward_V2: layers::softmax_backward,
     })
