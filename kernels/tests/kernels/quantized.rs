@@ -23,6 +23,7 @@ pub fn family(bench: &Bench) {
             routes_to_experts(bench, &mut random, format);
         }
         takes_any_layout(bench, &mut random);
+        takes_long_rows(bench, &mut random);
         carries_nan_and_extremes(bench, &mut random);
     }
     plan_as_on_a_gpu(false);
@@ -30,6 +31,7 @@ pub fn family(bench: &Bench) {
     QUANTIZED.into_iter().filter(|format| Kernels::can_quantize(*format)).for_each(|format| {
         quantizes(bench, &mut random, format);
     });
+    cuts_panels(bench, &mut random);
     refuses(bench);
 }
 
@@ -205,6 +207,28 @@ fn takes_any_layout(bench: &Bench, random: &mut Random) {
             let want = expected(matrix.row(i % rows), &numbers[i / rows * columns..][..columns], false);
             assert_product(got, want, || format!("{dims:?} with strides {strides:?}, element {i}"));
         }
+    }
+}
+
+/// Rows at and beyond what the shared memory of the kernel for one row of activations has room for.
+fn takes_long_rows(bench: &Bench, random: &mut Random) {
+    for (format, columns) in [(BlockFormat::Q4_0, 16_384), (BlockFormat::Q4_0, 16_416), (BlockFormat::Q6K, 16_640)] {
+        let matrix = Matrix::random(bench, random, format, [3, columns], 0.1);
+        let values: Vec<f32> = (0..columns).map(|_| random.between(-1.0, 1.0) as f32).collect();
+        product::<f32, f32>(bench, &matrix, &values, 1, || format!("{columns} activations times {format}"));
+    }
+}
+
+fn cuts_panels(bench: &Bench, random: &mut Random) {
+    let matrix = Matrix::random(bench, random, BlockFormat::Q4_0, [37, 96], 1.0);
+    let panel = matrix.blocks().panel(16, 21).expect("a panel from row 16 on");
+    let got = bench.result::<f32>(21 * 96, |out| bench.kernels.dequantize(&panel, out));
+    let want: Vec<f32> = matrix.weights[16 * 96..].iter().map(|&w| w as f32).collect();
+    assert_same(&got, &want, || "rows 16 to 37".into());
+    for (first, count, named) in [(30, 8, "not in a matrix of 37"), (usize::MAX, 2, "not in"), (1, 2, "multiple of 16")]
+    {
+        let error = matrix.blocks().panel(first, count).expect_err("no such panel").to_string();
+        assert!(error.contains(named), "{error}");
     }
 }
 
