@@ -60,3 +60,14 @@ pub fn enqueue(stream: hipStream_t, writes: &[(Address, usize)], run: impl Fn() 
     let writes: Vec<(*mut u8, usize)> = writes.iter().map(|(address, bytes)| (address.pointer(), *bytes)).collect();
     hip_host::enqueue(stream, &writes, Arc::new(run)).is_success()
 }
+
+/// Tells checked mode what earlier work on the stream has filled, where that was not known when the work was queued.
+pub fn filled(stream: hipStream_t, ranges: &[(u64, usize)]) {
+    let ranges: Vec<(Address, usize)> = ranges.iter().map(|&(at, bytes)| (Address(at as usize), bytes)).collect();
+    if !enqueue(stream, &ranges, || {}) {
+        log::warn!(
+            "checked mode was not told of {} results, and may take them for memory that nobody wrote",
+            ranges.len()
+        );
+    }
+}
