@@ -1,6 +1,6 @@
 //! `--device`: which Candle device a command runs on, and the line that tells a person.
 
-use crate::failure::{Code, Failure, Result};
+use crate::failure::Result;
 use candle_core::Device;
 use std::str::FromStr;
 
@@ -34,9 +34,8 @@ impl Choice {
         let Self::Rocm(ordinal) = self else {
             return Ok((Device::Cpu, "Candle's CPU backend, as asked".to_owned()));
         };
-        let refuse = |error: &dyn std::fmt::Display| Failure::new(Code::Device, error.to_string());
-        let device = Device::new_rocm(ordinal).map_err(|error| refuse(&error))?;
-        let hip = hip::Device::new(ordinal).map_err(|error| refuse(&error))?;
+        let device = Device::new_rocm(ordinal)?;
+        let hip = hip::Device::new(ordinal)?;
         // The first line is the reason; `info` shows the advice that may follow it.
         let why = hip.platform().why().lines().next().unwrap_or_default();
         let line = format!("{} ({}): {why}", hip.name(), hip.arch());

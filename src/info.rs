@@ -1,6 +1,8 @@
 //! `candle-rocm info`: what platform was chosen and why, its devices, the libraries found with path and version, and what is
 //! missing with what to do about it. It is gathered once as JSON; the text is written from that.
 
+use crate::failure;
+use crate::terminal;
 use hip::{Compiler, Device, Platform, PlatformKind, Result};
 use hip_abi::Search;
 use serde_json::{json, Value};
@@ -33,15 +35,12 @@ const VARIABLES: &[&str] = &[
 ];
 
 /// Prints it all.
-pub fn run(as_json: bool) -> Result<()> {
+pub fn run(as_json: bool) -> failure::Result<()> {
     let platform = Platform::detect();
     let gathered = gather(platform.as_ref().map_err(ToString::to_string));
-    if as_json {
-        println!("{gathered:#}");
-    } else {
-        print!("{}", text(&gathered));
-    }
-    platform.map(|_| ())
+    terminal::print(&if as_json { format!("{gathered:#}\n") } else { text(&gathered) })?;
+    platform?;
+    Ok(())
 }
 
 fn gather(platform: Result<&Platform, String>) -> Value {

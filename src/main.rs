@@ -4,24 +4,30 @@ mod bench;
 mod compile;
 mod device;
 mod doctor;
+mod embed;
 mod failure;
 mod generate;
 mod info;
+mod model;
 mod story;
 mod terminal;
+mod transcribe;
 
-use clap::{Parser, Subcommand};
-use failure::Failure;
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use failure::{Failure, Result};
 use std::process::ExitCode;
 
 /// Candle on AMD GPUs. Without a command: a story, told by a small model inside the program.
 #[derive(Parser)]
-#[command(
-    version,
-    about,
-    after_help = "Exit codes: 0 done, 1 the device failed, 2 the command line makes no sense, 3 an input file cannot be used."
-)]
+#[command(version, after_help = failure::EXIT_CODES, max_term_width = 100)]
 struct Arguments {
+    /// Print results and failures only
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    /// Say more about what happens; twice for everything
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -29,40 +35,84 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measure how fast the device is, case by case, beside the CPU or results from a file
+    #[command(after_help = failure::EXIT_CODES)]
     Bench(bench::Arguments),
     /// Make code objects for AMD GPUs, as files or in the disk cache, and say what the compiler made of the kernels
+    #[command(after_help = failure::EXIT_CODES)]
     Compile(compile::Arguments),
     /// Check everything that an AMD GPU needs, and say what to do where something is wrong (exit code 1: a problem)
+    #[command(after_help = failure::EXIT_CODES)]
     Doctor {
         /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Continue a prompt with a model from a GGUF file
+    /// Turn texts into vectors with a sentence-embedding model, or compare them
+    #[command(after_help = failure::EXIT_CODES)]
+    Embed(embed::Arguments),
+    /// Continue a prompt or hold a conversation with a language model
+    #[command(after_help = failure::EXIT_CODES)]
     Generate(generate::command::Arguments),
     /// Say which platform is used and why, what devices and libraries there are, and what is missing
+    #[command(after_help = failure::EXIT_CODES)]
     Info {
         /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
+    /// Write down what is said in a WAV file, with a Whisper model
+    #[command(after_help = failure::EXIT_CODES)]
+    Transcribe(transcribe::Arguments),
+    /// Print a script that completes this program's command lines in a shell
+    #[command(after_help = "For example: candle-rocm completions bash >> ~/.bashrc")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).format_timestamp(None).init();
-    let outcome = match Arguments::parse().command {
-        None => story::run(device::Choice::Rocm(0)),
-        Some(Command::Bench(arguments)) => bench::run(arguments),
-        Some(Command::Compile(arguments)) => compile::run(arguments),
-        Some(Command::Doctor { json }) => doctor::run(json),
-        Some(Command::Generate(arguments)) => generate::command::run(arguments),
-        Some(Command::Info { json }) => info::run(json).map_err(Failure::from),
-    };
+    let outcome = parse().and_then(|arguments| {
+        if arguments.quiet {
+            terminal::be_quiet();
+        }
+        let level = ["error", "info", "debug"][usize::from(arguments.verbose.min(2))];
+        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level))
+            .format_timestamp(None)
+            .init();
+        match arguments.command {
+            None => story::run(device::Choice::Rocm(0)),
+            Some(Command::Bench(arguments)) => bench::run(arguments),
+            Some(Command::Compile(arguments)) => compile::run(arguments),
+            Some(Command::Doctor { json }) => doctor::run(json),
+            Some(Command::Embed(arguments)) => embed::run(arguments),
+            Some(Command::Generate(arguments)) => generate::command::run(arguments),
+            Some(Command::Info { json }) => info::run(json),
+            Some(Command::Transcribe(arguments)) => transcribe::run(arguments),
+            Some(Command::Completions { shell }) => completions(shell),
+        }
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("candle-rocm: {failure}");
+            terminal::fail(&failure.sentence);
             ExitCode::from(failure.code as u8)
         }
     }
+}
+
+/// The command line. What clap has to say about it, it says itself, and the process ends.
+fn parse() -> Result<Arguments> {
+    Arguments::try_parse().map_err(|error| match error.kind() {
+        ErrorKind::InvalidUtf8 => {
+            Failure::usage("an argument is not text in UTF-8: type it again, or pass it on standard input")
+        }
+        _ => error.exit(),
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), env!("CARGO_PKG_NAME"), &mut script);
+    terminal::print(&String::from_utf8_lossy(&script))
 }

@@ -10,6 +10,7 @@ mod table;
 
 use crate::device::Choice;
 use crate::failure::{Code, Failure, Result};
+use crate::terminal;
 use case::{Case, Size};
 use clap::Args;
 use clock::Clock;
@@ -73,10 +74,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
         });
     }
     if arguments.json {
-        println!("{:#}", report.to_json());
+        terminal::print(&format!("{:#}\n", report.to_json()))?;
     } else {
-        println!("{} on {}\n{}\n", report.title, report.device, report.method);
-        print!("{}", table::text(&report, &others));
+        terminal::print(&format!("{} on {}\n{}\n\n", report.title, report.device, report.method))?;
+        terminal::print(&table::text(&report, &others))?;
     }
     if let Some(path) = &arguments.plot {
         write(path, &picture_kind(path)?(&report, &others))?;

@@ -76,7 +76,7 @@ fn examine(machine: &Machine) -> Vec<Line> {
 /// Prints the findings. A problem becomes the exit code for a failed device.
 pub fn run(as_json: bool) -> Result<()> {
     let lines = examine(&Machine::this());
-    print!("{}", if as_json { json_text(&lines) } else { text(&lines) });
+    crate::terminal::print(&if as_json { json_text(&lines) } else { text(&lines) })?;
     match lines.iter().filter(|line| line.level == Level::Problem).count() {
         0 => Ok(()),
         1 => Err(Failure::new(Code::Device, "there is a problem; until it is solved, kernels run on the CPU")),

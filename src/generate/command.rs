@@ -1,45 +1,35 @@
-//! `candle-rocm generate`: a model from a file, a prompt, and text as it comes or as JSON.
+//! `candle-rocm generate`: a model, a prompt or a conversation, and text as it comes or as JSON.
 
-use super::{generate, Model, Options};
+use super::{chat, generate, Model, Options};
 use crate::device::Choice;
-use crate::failure::{Code, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::terminal;
 use clap::Args;
 use serde_json::json;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::PathBuf;
+use std::io::Read;
+use std::time::Instant;
 
 /// The command line of `generate`.
 #[derive(Args)]
 pub struct Arguments {
-    /// A GGUF file with its tokenizer inside
-    #[arg(long, value_name = "FILE.gguf")]
-    model: PathBuf,
-    /// The text to continue
-    #[arg(long, default_value = "")]
+    /// A GGUF file, a folder with config.json, tokenizer.json and safetensors files, org/name or org/name/file.gguf at Hugging
+    /// Face; without it, the small model inside the program
+    #[arg(long, value_name = "FILE.gguf|DIR|org/name")]
+    model: Option<String>,
+    /// The text to continue; - reads it from standard input
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     prompt: String,
+    /// Talk with the model: each line of standard input is a turn (/reset forgets the conversation, /exit ends it)
+    #[arg(long, conflicts_with_all = ["prompt", "json"])]
+    chat: bool,
+    /// What the model is told before the conversation
+    #[arg(long, requires = "chat", value_name = "TEXT")]
+    system: Option<String>,
     /// Where to run: rocm, rocm:1, ... or cpu
     #[arg(long, default_value = "rocm")]
     device: Choice,
-    /// Zero always takes the likeliest token
-    #[arg(long, default_value_t = 0.8)]
-    temperature: f64,
-    /// Only the likeliest tokens that together have this probability
-    #[arg(long)]
-    top_p: Option<f64>,
-    /// Only this many of the likeliest tokens
-    #[arg(long)]
-    top_k: Option<usize>,
-    /// Above 1, tokens that came lately are less likely
-    #[arg(long, default_value_t = 1.1)]
-    repeat_penalty: f32,
-    /// The same seed gives the same text
-    #[arg(long, default_value_t = 299792458)]
-    seed: u64,
-    /// Stop after this many tokens
-    #[arg(long, default_value_t = 256)]
-    max_tokens: usize,
+    #[command(flatten)]
+    options: Options,
     /// Print one JSON object at the end instead of text as it comes
     #[arg(long)]
     json: bool,
@@ -47,72 +37,67 @@ pub struct Arguments {
 
 /// Generates.
 pub fn run(arguments: Arguments) -> Result<()> {
-    let options = arguments.options()?;
-    let source = arguments.model.display().to_string();
-    let file =
-        File::open(&arguments.model).map_err(|error| Failure::input(format!("{source} cannot be opened: {error}")))?;
+    let options = &arguments.options;
+    options.check()?;
+    let prompt = if arguments.prompt == "-" { read_prompt()? } else { arguments.prompt };
     let (device, line) = arguments.device.open()?;
+    let start = Instant::now();
+    let mut model = match &arguments.model {
+        Some(name) => Model::load(name, &device)?,
+        None => Model::novelist(&device)?,
+    };
     if !arguments.json {
-        eprintln!("device: {line}");
+        terminal::note(&format!("device: {line}"));
     }
-    let mut model = Model::from_gguf(&mut BufReader::new(file), &source, &device)?;
+    log::info!("{} loaded in {:.2} s, context {} tokens", model.name, start.elapsed().as_secs_f64(), model.context);
     terminal::catch_interrupts()?;
-    if !arguments.json {
-        terminal::stream(&arguments.prompt)?;
-        let statistics = generate(&mut model, &device, &arguments.prompt, &options, terminal::stream)?;
-        terminal::stream("\n")?;
-        eprintln!("{}", terminal::summary(&statistics));
-        return Ok(());
+    if arguments.chat {
+        return chat::run(&mut model, &device, arguments.system, options);
     }
+    // Before anything is printed: a prompt that does not fit is no beginning.
+    let tokens = model.encode(&prompt)?;
+    model.check(&tokens)?;
     let mut text = String::new();
-    let statistics = generate(&mut model, &device, &arguments.prompt, &options, |piece| {
-        text.push_str(piece);
-        terminal::stream("")
+    let statistics = terminal::busy(|| {
+        if !arguments.json {
+            terminal::print(&prompt)?;
+        }
+        generate(&mut model, &device, tokens, options, |piece| {
+            if arguments.json {
+                text.push_str(piece);
+            }
+            terminal::stream(if arguments.json { "" } else { piece })
+        })
     })?;
-    let report = json!({
-        "model": model.name,
-        "device": line,
-        "prompt": arguments.prompt,
-        "text": text,
-        "end": statistics.end.name(),
-        "prompt_tokens": statistics.prompt_tokens,
-        "prompt_tokens_per_second": statistics.prompt_rate(),
-        "tokens": statistics.tokens,
-        "tokens_per_second": statistics.rate(),
-    });
-    terminal::stream(&format!("{report:#}\n"))?;
-    Ok(())
+    if arguments.json {
+        let report = json!({
+            "model": model.name,
+            "device": line,
+            "prompt": prompt,
+            "text": text,
+            "end": statistics.end.name(),
+            "prompt_tokens": statistics.prompt_tokens,
+            "prompt_tokens_per_second": statistics.prompt_rate(),
+            "tokens": statistics.tokens,
+            "tokens_per_second": statistics.rate(),
+        });
+        terminal::print(&format!("{report:#}\n"))?;
+    } else {
+        terminal::print("\n")?;
+        terminal::note(&statistics.to_string());
+    }
+    statistics.end.outcome()
 }
 
-impl Arguments {
-    fn options(&self) -> Result<Options> {
-        let refuse = |sentence: String| Err(Failure::new(Code::Usage, sentence));
-        if !(0.0..=100.0).contains(&self.temperature) {
-            return refuse(format!(
-                "--temperature {} makes no sense: it is at least 0, and 1 is a lot",
-                self.temperature
-            ));
-        }
-        if let Some(top_p) = self.top_p.filter(|top_p| !(0.0..=1.0).contains(top_p)) {
-            return refuse(format!("--top-p {top_p} makes no sense: it is a probability, from 0 to 1"));
-        }
-        if self.top_k == Some(0) {
-            return refuse("--top-k 0 leaves no token to choose from".to_owned());
-        }
-        if !(self.repeat_penalty > 0.0 && self.repeat_penalty.is_finite()) {
-            return refuse(format!(
-                "--repeat-penalty {} makes no sense: it is above 0, and 1 does nothing",
-                self.repeat_penalty
-            ));
-        }
-        Ok(Options {
-            temperature: self.temperature,
-            top_p: self.top_p,
-            top_k: self.top_k,
-            repeat_penalty: self.repeat_penalty,
-            repeat_last: 64,
-            seed: self.seed,
-            max_tokens: self.max_tokens,
-        })
+/// The prompt from standard input, without the line's end that every shell adds.
+fn read_prompt() -> Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::input(format!("standard input cannot be read: {error}")))?;
+    let mut text = terminal::utf8(bytes, "standard input")?;
+    if text.ends_with('\n') {
+        text.pop();
     }
+    Ok(text)
 }

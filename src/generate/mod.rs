@@ -1,48 +1,25 @@
 //! Text generation: a prompt through a model, tokens sampled one by one and printed as they come, and how fast that was.
 
+mod chat;
 pub mod command;
+mod dense;
+mod gguf;
 mod model;
+mod options;
+mod sentencepiece;
+mod template;
 mod text;
 
 pub use model::Model;
+pub use options::Options;
 
 use crate::failure::{Code, Failure, Result};
-use candle_core::{Device, Tensor};
-use candle_transformers::generation::{LogitsProcessor, Sampling};
+use candle_core::Device;
+use candle_transformers::generation::LogitsProcessor;
+use std::fmt;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use text::TextStream;
-
-/// How tokens are chosen.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Zero always takes the likeliest token.
-    pub temperature: f64,
-    /// Only the likeliest tokens that together have this probability.
-    pub top_p: Option<f64>,
-    /// Only this many of the likeliest tokens.
-    pub top_k: Option<usize>,
-    /// Above one, tokens that came lately are less likely.
-    pub repeat_penalty: f32,
-    /// How many of the last tokens the penalty looks at.
-    pub repeat_last: usize,
-    /// The same seed gives the same text.
-    pub seed: u64,
-    /// Stop after this many tokens.
-    pub max_tokens: usize,
-}
-
-impl Options {
-    fn sampling(&self) -> Sampling {
-        let temperature = self.temperature;
-        match (self.top_k, self.top_p) {
-            _ if temperature <= 0.0 => Sampling::ArgMax,
-            (None, None) => Sampling::All { temperature },
-            (Some(k), None) => Sampling::TopK { k, temperature },
-            (None, Some(p)) => Sampling::TopP { p, temperature },
-            (Some(k), Some(p)) => Sampling::TopKThenTopP { k, p, temperature },
-        }
-    }
-}
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +30,10 @@ pub enum End {
     Length,
     /// The model's context is full.
     Context,
-    /// Someone asked to stop.
+    /// Ctrl-C.
     Interrupted,
+    /// Nobody reads on.
+    Closed,
 }
 
 impl End {
@@ -65,6 +44,15 @@ impl End {
             Self::Length => "length",
             Self::Context => "context",
             Self::Interrupted => "interrupted",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// An interrupted program says so in its exit code.
+    pub fn outcome(self) -> Result<()> {
+        match self {
+            Self::Interrupted => Err(Failure::new(Code::Interrupted, "interrupted")),
+            _ => Ok(()),
         }
     }
 }
@@ -72,7 +60,7 @@ impl End {
 /// What was done and how long it took.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// Tokens of the prompt.
+    /// Tokens of the prompt that were computed.
     pub prompt_tokens: usize,
     /// Until the first token was chosen.
     pub prompt_time: Duration,
@@ -96,38 +84,40 @@ impl Statistics {
     }
 }
 
-/// Continues `prompt`, handing each piece of text to `print`, which returns `false` to stop.
+/// The closing line.
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = match self.end {
+            End::Model => "the model ended the text",
+            End::Length => "as many tokens as asked for",
+            End::Context => "the model's context is full",
+            End::Interrupted => "interrupted",
+            End::Closed => "the reader is gone",
+        };
+        let (prompt_rate, rate) = (self.prompt_rate(), self.rate());
+        write!(
+            f,
+            "prompt: {} tokens, {prompt_rate:.0} tokens/s; generated: {} tokens, {rate:.0} tokens/s ({end})",
+            self.prompt_tokens, self.tokens,
+        )
+    }
+}
+
+/// Continues a prompt of tokens, handing each piece of text to `print`, which may break off.
 pub fn generate(
     model: &mut Model,
     device: &Device,
-    prompt: &str,
+    mut tokens: Vec<u32>,
     options: &Options,
-    mut print: impl FnMut(&str) -> Result<bool>,
+    mut print: impl FnMut(&str) -> Result<ControlFlow<End>>,
 ) -> Result<Statistics> {
-    let mut tokens = model.encode(prompt)?;
-    let prompt_tokens = tokens.len();
-    if prompt_tokens == 0 {
-        return Err(Failure::new(
-            Code::Usage,
-            "the prompt is empty and the model has no start token: give it a prompt",
-        ));
-    }
-    if prompt_tokens >= model.context {
-        return Err(Failure::new(
-            Code::Usage,
-            format!(
-                "the prompt has {prompt_tokens} tokens, but the model's context holds {}: shorten it",
-                model.context
-            ),
-        ));
-    }
+    model.check(&tokens)?;
     let mut sampler = LogitsProcessor::from_sampling(options.seed, options.sampling());
     let tokenizer = model.tokenizer.clone();
     let mut text = TextStream::after(&tokenizer, &tokens);
     let start = Instant::now();
     let mut first = start;
-    let mut fed = 0;
-    let mut made = 0;
+    let (mut made, mut prompt_tokens) = (0, 0);
     let end = loop {
         if made == options.max_tokens {
             break End::Length;
@@ -135,30 +125,29 @@ pub fn generate(
         if tokens.len() >= model.context {
             break End::Context;
         }
-        let input = Tensor::new(&tokens[fed..], device)?.unsqueeze(0)?;
-        let logits = model.forward(&input, fed)?;
-        fed = tokens.len();
+        let (logits, known) = model.forward(&tokens, device)?;
         let logits = if options.repeat_penalty == 1.0 {
             logits
         } else {
-            let recent = &tokens[tokens.len().saturating_sub(options.repeat_last)..];
+            let recent = &tokens[tokens.len().saturating_sub(options::REPEAT_LAST)..];
             candle_transformers::utils::apply_repeat_penalty(&logits, options.repeat_penalty, recent)?
         };
         let token = sampler.sample(&logits)?;
         if made == 0 {
             first = Instant::now();
+            prompt_tokens = tokens.len() - known;
         }
         tokens.push(token);
         made += 1;
         if model.end_tokens.contains(&token) {
             break End::Model;
         }
-        let piece = text.push(token);
-        if !print(&piece)? {
-            break End::Interrupted;
+        if let ControlFlow::Break(end) = print(&text.push(token))? {
+            break end;
         }
     };
-    print(&text.finish())?;
     let time = if made == 0 { Duration::ZERO } else { first.elapsed() };
+    // Over either way.
+    let _ = print(&text.finish())?;
     Ok(Statistics { prompt_tokens, prompt_time: first - start, tokens: made, time, end })
 }

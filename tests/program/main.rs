@@ -1,0 +1,12 @@
+//! The program as a person or a script meets it: run as a process, with files, pipes and a pseudo-terminal. What its parts do
+//! inside is tested beside them in `src/`.
+
+mod bad_input;
+mod embed;
+mod generate;
+mod hub;
+mod interface;
+mod speed;
+mod support;
+mod terminal;
+mod transcribe;
