@@ -11,7 +11,7 @@ use crate::rocm_backend::kernels::{widening_pays_from, Blocks, DType as Dtype, O
 use crate::{DType, Layout, Result, RocmStorage};
 use rocm_libraries::blas::{Blas, Element, Gemm, Matrix};
 
-/// The bytes of weights in bf16 at a time. Larger panels gain nothing, much smaller ones leave a GPU idle.
+/// The bytes of weights in bf16 at a time. Nearly every matrix fits, and the pool does not hold on to more than this.
 const PANEL_BYTES: usize = 256 << 20;
 /// A panel begins at a multiple of this row: there its blocks are aligned in every format.
 const PANEL_ROWS: usize = 16;
