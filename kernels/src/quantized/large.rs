@@ -10,9 +10,9 @@ use hip::Device;
 ///
 /// Beside the weights' own bytes, widening writes two bytes a weight and reads them again: for 14336 x 4096 about 80 us on an
 /// H200 with its product, whatever the number of activations up to a hundred, and 136 us for 512 of them; the mat-vec kernels
-/// take 56 us for sixteen (Q4_0, measured). MI200 and MI300 have the same proportions (bf16 at 383 and 1307 TFLOP/s, memory at 3.3 and 5.3 TB/s). RDNA 3
-/// and 4 multiply bf16 twice as fast as bytes go through our tiles, but have a fifth of the memory's speed: it pays once the
-/// product takes longer than the widening, from their ratio of 120 TFLOP/s to 1 TB/s at about 128.
+/// take 56 us for sixteen (Q4_0, measured). The other rows are argued from data sheets. MI200 and MI300 have the same proportions
+/// (bf16 at 383 and 1307 TFLOP/s, memory at 3.3 and 5.3 TB/s). RDNA 3 and 4 multiply bf16 at 120 TFLOP/s and more but have
+/// memory of at most 1 TB/s: there it pays once the product takes longer than the widening, at about 128.
 const WIDENING: [(&str, usize); 8] = [
     ("sm_", 17),
     ("gfx90a", 17),
