@@ -5,6 +5,7 @@ mod bench;
 mod calls;
 mod devices;
 mod errors;
+mod files;
 mod gguf;
 #[cfg(feature = "miopen")]
 mod miopen;
@@ -120,9 +121,11 @@ fn one_operand() {
             Ok(target)
         }),
     ];
-    for &(name, dtypes, range, op) in table {
-        check(Case { name, dtypes, range, operands: 1 }, |x| op(&x[0]));
-    }
+    let complaints: Vec<_> = table
+        .iter()
+        .flat_map(|&(name, dtypes, range, op)| check(Case { name, dtypes, range, operands: 1 }, |x| op(&x[0])))
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// Operations of two tensors of one shape.
@@ -171,9 +174,11 @@ fn two_operands() {
             Ok(target)
         }),
     ];
-    for &(name, dtypes, range, op) in table {
-        check(Case { name, dtypes, range, operands: 2 }, |x| op(&x[0], &x[1]));
-    }
+    let complaints: Vec<_> = table
+        .iter()
+        .flat_map(|&(name, dtypes, range, op)| check(Case { name, dtypes, range, operands: 2 }, |x| op(&x[0], &x[1])))
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// Gradients, through `backward()` on both devices.
@@ -252,37 +257,41 @@ fn ids() {
     fn ids(x: &Tensor, data: &[u32], dtype: DType) -> Result<Tensor> {
         Tensor::new(data, x.device())?.to_dtype(dtype)
     }
-    for dtype in [DType::U8, DType::U32, DType::I64] {
-        let case = |name| Case { name, dtypes: All, range: Range::Small, operands: 1 };
-        check(case("index_select"), |x| x[0].index_select(&ids(&x[0], &[0, 0], dtype)?, 0));
-        check(case("index_select_last"), |x| x[0].index_select(&ids(&x[0], &[0, 0, 0], dtype)?, x[0].rank() - 1));
-        check(case("gather"), |x| {
-            let zeros = x[0].zeros_like()?.to_dtype(dtype)?.contiguous()?;
-            x[0].gather(&zeros, x[0].rank() - 1)
-        });
-        check(case("index_add"), |x| {
-            let rows = x[0].narrow(0, 0, 1)?.contiguous()?;
-            x[0].contiguous()?.index_add(&ids(&x[0], &[0], dtype)?, &rows, 0)
-        });
-        check(case("embedding"), |x| rows(&x[0])?.embedding(&ids(&x[0], &[0, 0, 0], dtype)?));
-        check(case("scatter"), |x| {
-            let first = x[0].narrow(0, 0, 1)?.contiguous()?;
-            let zeros = first.zeros_like()?.to_dtype(dtype)?.contiguous()?;
-            x[0].contiguous()?.scatter(&zeros, &first, 0)
-        });
-        check(case("scatter_set"), |x| {
-            let (target, first) = (x[0].force_contiguous()?, x[0].narrow(D::Minus1, 0, 1)?.contiguous()?);
-            let zeros = first.zeros_like()?.to_dtype(dtype)?.contiguous()?;
-            target.scatter_set(&zeros, &first, D::Minus1)?;
-            target.scatter_add_set(&zeros, &first, D::Minus1)?;
-            Ok(target)
-        });
-        check(case("scatter_add"), |x| {
-            let first = x[0].narrow(0, 0, 1)?.contiguous()?;
-            let zeros = first.zeros_like()?.to_dtype(dtype)?.contiguous()?;
-            x[0].contiguous()?.scatter_add(&zeros, &first, 0)
-        });
+    fn zeros(x: &Tensor, dtype: DType) -> Result<Tensor> {
+        x.zeros_like()?.to_dtype(dtype)?.contiguous()
     }
+    type Op = fn(&Tensor, DType) -> Result<Tensor>;
+    let table: &[(&str, Op)] = &[
+        ("index_select", |x, dtype| x.index_select(&ids(x, &[0, 0], dtype)?, 0)),
+        ("index_select_last", |x, dtype| x.index_select(&ids(x, &[0, 0, 0], dtype)?, x.rank() - 1)),
+        ("embedding", |x, dtype| rows(x)?.embedding(&ids(x, &[0, 0, 0], dtype)?)),
+        ("gather", |x, dtype| x.gather(&zeros(x, dtype)?, x.rank() - 1)),
+        ("index_add", |x, dtype| {
+            x.contiguous()?.index_add(&ids(x, &[0], dtype)?, &x.narrow(0, 0, 1)?.contiguous()?, 0)
+        }),
+        ("scatter", |x, dtype| {
+            let first = x.narrow(0, 0, 1)?.contiguous()?;
+            x.contiguous()?.scatter(&zeros(&first, dtype)?, &first, 0)
+        }),
+        ("scatter_set", |x, dtype| {
+            let (target, first) = (x.force_contiguous()?, x.narrow(D::Minus1, 0, 1)?.contiguous()?);
+            target.scatter_set(&zeros(&first, dtype)?, &first, D::Minus1)?;
+            target.scatter_add_set(&zeros(&first, dtype)?, &first, D::Minus1)?;
+            Ok(target)
+        }),
+        ("scatter_add", |x, dtype| {
+            let first = x.narrow(0, 0, 1)?.contiguous()?;
+            x.contiguous()?.scatter_add(&zeros(&first, dtype)?, &first, 0)
+        }),
+    ];
+    let mut complaints = Vec::new();
+    for dtype in [DType::U8, DType::U32, DType::I64] {
+        for &(name, op) in table {
+            let case = Case { name, dtypes: All, range: Range::Small, operands: 1 };
+            complaints.extend(check(case, |x| op(&x[0], dtype)));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// Matrix products, with transposed and broadcast operands.
