@@ -68,6 +68,7 @@ fn shapes(name: &str) -> Vec<Vec<usize>> {
 }
 
 /// Tries a case in every dtype and shape, and in a random layout each; returns what differed.
+#[must_use]
 pub fn check(case: Case, op: impl Fn(&[Tensor]) -> Result<Tensor>) -> Vec<String> {
     let device = Device::new_rocm(0).expect("a ROCm device");
     let dtypes: &[DType] = match case.dtypes {
