@@ -3,7 +3,7 @@
 
 use super::template::{plain, Message, PLAIN_STOP};
 use super::{generate, End, Model, Options, Statistics};
-use crate::failure::Result;
+use crate::failure::{Code, Failure, Result};
 use crate::terminal;
 use candle_core::Device;
 use std::io::{BufRead, IsTerminal};
@@ -24,8 +24,7 @@ pub fn run(model: &mut Model, device: &Device, system: Option<String>, options: 
         }
         let mut line = Vec::new();
         let read = lines.read_until(b'\n', &mut line);
-        if read.map_err(|error| crate::failure::Failure::input(format!("standard input cannot be read: {error}")))? == 0
-        {
+        if read.map_err(|error| Failure::input(format!("standard input cannot be read: {error}")))? == 0 {
             return Ok(());
         }
         let line = terminal::utf8(line, "standard input")?;
@@ -35,8 +34,16 @@ pub fn run(model: &mut Model, device: &Device, system: Option<String>, options: 
             "/reset" => conversation.clone_from(&beginning),
             said => {
                 conversation.push(Message { role: "user", content: said.to_owned() });
-                let (reply, statistics) =
-                    terminal::busy(|| answer(model, device, &mut conversation, beginning.len(), options))?;
+                let answered = terminal::busy(|| answer(model, device, &mut conversation, beginning.len(), options));
+                let (reply, statistics) = match answered {
+                    // A person can say it in other words.
+                    Err(failure) if is_person && failure.code == Code::Usage => {
+                        terminal::fail(&failure.sentence);
+                        conversation.pop();
+                        continue;
+                    }
+                    answered => answered?,
+                };
                 terminal::print("\n")?;
                 terminal::note(&statistics.to_string());
                 conversation.push(Message { role: "assistant", content: reply });

@@ -190,3 +190,17 @@ fn a_conversation_goes_on_after_ctrl_c_and_ends_at_the_prompt() {
     terminal.press("/exit\n");
     assert_eq!(terminal.finish().1, Some(0));
 }
+
+#[test]
+fn what_is_too_long_to_say_does_not_end_a_conversation() {
+    let mut terminal = Terminal::start(&["generate", "--chat"], 80, &[]);
+    terminal.wait_for("> ");
+    terminal.press(&"and then ".repeat(300));
+    terminal.press("\n");
+    terminal.wait_for("shorten it");
+    let upto = terminal.seen.find("shorten it").unwrap_or(0);
+    terminal.seen.drain(..upto);
+    terminal.wait_for("> ");
+    terminal.press("/exit\n");
+    assert_eq!(terminal.finish().1, Some(0));
+}
