@@ -5,49 +5,48 @@ template <typename T> DEVICE const T *plane_of(const T *image, const Place &at, 
     return image + at.batch * w.batch_stride + at.channel * w.channel_stride;
 }
 
+// The first element under a pool's window.
+template <typename T> DEVICE const T *corner_of(const T *image, const Place &at, const Window &w) {
+    return plane_of(image, at, w) + u64(at.y * w.step_y) * w.row_stride + u64(at.x * w.step_x) * w.column_stride;
+}
+
 // As on the CPU the sum is multiplied by the reciprocal of the area in the dtype itself: for integers that is 0 unless
 // the window is a single element.
 template <typename T> DEVICE void average_pool(const T *image, T *out, const Window &w) {
-    const u32 index = block_x() * WINDOW_THREADS + thread_x();
-    if (index >= w.count) return;
-    const Place at = place_of(index, w);
-    const T *corner = plane_of(image, at, w) + u64(at.y * w.step_y) * w.row_stride + u64(at.x * w.step_x) * w.column_stride;
-    SumType<T> sum = 0;
-    for (u32 y = 0; y < w.kernel_height; y++) {
-        for (u32 x = 0; x < w.kernel_width; x++) sum += to_sum(corner[y * w.row_stride + x * w.column_stride]);
-    }
-    if constexpr (IsFloat<T>::value) {
-        out[index] = from_sum<T>(sum * (SumType<T>(1) / SumType<T>(w.kernel_area.divisor)));
-    } else {
-        out[index] = w.kernel_area.divisor == 1 ? from_sum<T>(sum) : T(0);
-    }
+    make_places(out, w, [&](const Place &at) -> T {
+        const T *corner = corner_of(image, at, w);
+        SumType<T> sum = 0;
+        for (u32 y = 0; y < w.kernel_height; y++) {
+            for (u32 x = 0; x < w.kernel_width; x++) sum += to_sum(corner[y * w.row_stride + x * w.column_stride]);
+        }
+        if constexpr (IsFloat<T>::value) return from_sum<T>(sum * (SumType<T>(1) / SumType<T>(w.kernel_area.divisor)));
+        else return w.kernel_area.divisor == 1 ? from_sum<T>(sum) : T(0);
+    });
 }
 
 // Starts from the first element and takes only a greater one: a NaN in front stays, others are passed over, as on the CPU.
 template <typename T> DEVICE void max_pool(const T *image, T *out, const Window &w) {
-    const u32 index = block_x() * WINDOW_THREADS + thread_x();
-    if (index >= w.count) return;
-    const Place at = place_of(index, w);
-    const T *corner = plane_of(image, at, w) + u64(at.y * w.step_y) * w.row_stride + u64(at.x * w.step_x) * w.column_stride;
-    T largest = corner[0];
-    for (u32 y = 0; y < w.kernel_height; y++) {
-        for (u32 x = 0; x < w.kernel_width; x++) {
-            const T value = corner[y * w.row_stride + x * w.column_stride];
-            if (widen(largest) < widen(value)) largest = value;
+    make_places(out, w, [&](const Place &at) -> T {
+        const T *corner = corner_of(image, at, w);
+        T largest = corner[0];
+        for (u32 y = 0; y < w.kernel_height; y++) {
+            for (u32 x = 0; x < w.kernel_width; x++) {
+                const T value = corner[y * w.row_stride + x * w.column_stride];
+                if (widen(largest) < widen(value)) largest = value;
+            }
         }
-    }
-    out[index] = largest;
+        return largest;
+    });
 }
 
 // Which element an output stands on is decided in f64, as on the CPU: in f32 neighbours would be swapped here and there.
 DEVICE u32 nearest_source(u32 out, f64 scale, u32 size) { return min_of(u32(f64(out) * scale), size - 1); }
 
 template <typename T> DEVICE void upsample_nearest(const T *image, T *out, const Window &w, f64 scale_y, f64 scale_x) {
-    const u32 index = block_x() * WINDOW_THREADS + thread_x();
-    if (index >= w.count) return;
-    const Place at = place_of(index, w);
-    const u32 y = nearest_source(at.y, scale_y, w.height), x = nearest_source(at.x, scale_x, w.width);
-    out[index] = plane_of(image, at, w)[y * w.row_stride + x * w.column_stride];
+    make_places(out, w, [&](const Place &at) -> T {
+        const u32 y = nearest_source(at.y, scale_y, w.height), x = nearest_source(at.x, scale_x, w.width);
+        return plane_of(image, at, w)[y * w.row_stride + x * w.column_stride];
+    });
 }
 
 // A product that no compiler fuses with the sum it goes into: integers drop their fraction afterwards, and a blend of 5 and
@@ -90,16 +89,15 @@ struct Between {
 template <typename T>
 DEVICE void upsample_bilinear(const T *image, T *out, const Window &w, f64 scale_y, f64 scale_x, u32 align_corners) {
     typedef typename Choose<IsSame<SumType<T>, f32>::value, f32, f64>::type C;
-    const u32 index = block_x() * WINDOW_THREADS + thread_x();
-    if (index >= w.count) return;
-    const Place at = place_of(index, w);
-    const T *plane = plane_of(image, at, w);
-    const Between y = Between::of(at.y, scale_y, w.height, align_corners);
-    const Between x = Between::of(at.x, scale_x, w.width, align_corners);
-    const u64 top = y.low * w.row_stride, bottom = y.high * w.row_stride;
-    const u64 left = x.low * w.column_stride, right = x.high * w.column_stride;
-    const C over = C(x.weight), down = C(y.weight), back = C(1.0 - x.weight), up = C(1.0 - y.weight);
-    const C above = apart(C(widen(plane[top + left])), back) + apart(C(widen(plane[top + right])), over);
-    const C below = apart(C(widen(plane[bottom + left])), back) + apart(C(widen(plane[bottom + right])), over);
-    out[index] = cast<T>(C(apart(above, up) + apart(below, down)));
+    make_places(out, w, [&](const Place &at) -> T {
+        const T *plane = plane_of(image, at, w);
+        const Between y = Between::of(at.y, scale_y, w.height, align_corners);
+        const Between x = Between::of(at.x, scale_x, w.width, align_corners);
+        const u64 top = y.low * w.row_stride, bottom = y.high * w.row_stride;
+        const u64 left = x.low * w.column_stride, right = x.high * w.column_stride;
+        const C over = C(x.weight), down = C(y.weight), back = C(1.0 - x.weight), up = C(1.0 - y.weight);
+        const C above = apart(C(widen(plane[top + left])), back) + apart(C(widen(plane[top + right])), over);
+        const C below = apart(C(widen(plane[bottom + left])), back) + apart(C(widen(plane[bottom + right])), over);
+        return cast<T>(C(apart(above, up) + apart(below, down)));
+    });
 }

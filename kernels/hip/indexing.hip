@@ -23,6 +23,7 @@ struct Box {
 struct Place {
     u64 dense;
     u64 indexed;
+    u32 row; // among the ids
     bool valid;
 };
 
@@ -33,6 +34,7 @@ template <typename Id> DEVICE Place locate(const Box &box, u32 i, u32 width, con
     u64 right = (u64)inner.remainder * width, row = outer.remainder, left = outer.quotient;
     Id id = ids[left * box.ids_left + row * box.ids_row + right * box.ids_right];
     Place place;
+    place.row = outer.remainder;
     place.dense = left * box.dense_left + row * box.dense_row + right;
     place.indexed = left * box.indexed_left + (u64)id * box.indexed_row + right;
     bool none = id == Limits<Id>::highest();
@@ -55,15 +57,27 @@ DEVICE void read(const Box &box, T *out, const T *from, const Id *ids, FaultWord
     }
 }
 
-// Where two elements of a scatter have one destination, one of them wins; which is not defined.
-template <typename Id, typename T>
-DEVICE void scatter(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault) {
+// Where several elements of a scatter have one destination the last row wins, as on the CPU, whatever order the threads run
+// in: `mark` notes the last row for every destination, 1 for row 0, and `scatter` writes that one only.
+template <typename Id> DEVICE void mark(const Box &box, u32 *last, const Id *ids, FaultWord *fault) {
     UNROLL
     for (u32 b = 0; b < INDEXING_BATCH; b++) {
         u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
         if (i < box.count) {
             Place at = locate(box, i, 1, ids, fault, FAULT_SCATTER);
-            if (at.valid) out[at.indexed] = from[at.dense];
+            if (at.valid) atomic_max(last + at.indexed, at.row + 1);
+        }
+    }
+}
+
+template <typename Id, typename T>
+DEVICE void scatter(const Box &box, T *out, const T *from, const Id *ids, const u32 *last, FaultWord *fault) {
+    UNROLL
+    for (u32 b = 0; b < INDEXING_BATCH; b++) {
+        u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
+        if (i < box.count) {
+            Place at = locate(box, i, 1, ids, fault, FAULT_SCATTER);
+            if (at.valid && last[at.indexed] == at.row + 1) out[at.indexed] = from[at.dense];
         }
     }
 }
@@ -92,9 +106,20 @@ DEVICE void accumulate(const Box &box, T *out, const T *from, const Id *ids, Fau
         read<Id, T, Lanes<T>::count>(box, out, from, ids, fault, FAULT_INDEX_SELECT);                                \
     }                                                                                                                \
     INDEXED(gather, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_GATHER))                                 \
-    INDEXED(s, Id, T, scatter<Id, T>(box, out, from, ids, fault))                                                    \
+    KERNEL(INDEXING_THREADS) s_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from, const Id *RESTRICT ids,   \
+                                          const u32 *RESTRICT last, FaultWord *fault) {                              \
+        scatter<Id, T>(box, out, from, ids, last, fault);                                                            \
+    }                                                                                                                \
     INDEXED(sa, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_SCATTER_ADD))                             \
     INDEXED(ia, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_INDEX_ADD))
 FOR_ALL_DTYPES(ENTRY, u8)
 FOR_ALL_DTYPES(ENTRY, u32)
 FOR_ALL_DTYPES(ENTRY, i64)
+
+#define MARK(Id)                                                                                                     \
+    KERNEL(INDEXING_THREADS) smark_##Id(Box box, u32 *RESTRICT last, const Id *RESTRICT ids, FaultWord *fault) {     \
+        mark<Id>(box, last, ids, fault);                                                                             \
+    }
+MARK(u8)
+MARK(u32)
+MARK(i64)

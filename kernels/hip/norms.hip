@@ -70,14 +70,24 @@ template <typename T> struct LayerNorm {
     }
 };
 
-#define NORMS(T)                                                                                   \
-    KERNEL(ROW_THREADS) rmsnorm_##T(const T *src, T *dst, const T *alpha, RowShape shape, f64 eps) { \
-        map_rows(src, dst, shape, RmsNorm<T>{alpha, Compute<T>(eps), 0});                          \
+// The kernels of one norm: MAP makes what maps its rows from eps and the weights, the last parameters here.
+#define NORM(T, root, Norm, MAP, ...)                                                              \
+    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, __VA_ARGS__, RowShape shape, f64 eps) {   \
+        map_rows(src, dst, shape, MAP);                                                            \
     }                                                                                              \
     KERNEL(ROW_THREADS)                                                                            \
-    layernorm_##T(const T *src, T *dst, const T *alpha, const T *beta, RowShape shape, f64 eps) {  \
-        map_rows(src, dst, shape, LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0});            \
+    root##_##T##_gather(const T *src, Norm<T>::State *states, __VA_ARGS__, RowPieces shape, f64 eps) { \
+        gather_pieces(src, states, shape, MAP);                                                    \
+    }                                                                                              \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T##_map(const T *src, T *dst, const Norm<T>::State *states, __VA_ARGS__, RowPieces shape, f64 eps) { \
+        map_pieces(src, dst, states, shape, MAP);                                                  \
     }
+#define RMS_MAP(T) (RmsNorm<T>{alpha, Compute<T>(eps), 0})
+#define LAYER_MAP(T) (LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0})
+#define NORMS(T)                                                                                   \
+    NORM(T, rmsnorm, RmsNorm, RMS_MAP(T), const T *alpha)                                          \
+    NORM(T, layernorm, LayerNorm, LAYER_MAP(T), const T *alpha, const T *beta)
 NORMS(bf16)
 NORMS(f16)
 NORMS(f32)

@@ -67,6 +67,19 @@ struct RowShape {
 // 16-byte pieces of a row that a thread keeps in registers between the two halves of a map.
 constexpr u32 ROW_KEPT = 4;
 
+// Gathers columns `begin` to `end` of a row, sixteen pieces by themselves first: a sum of sums loses less than one long one.
+template <u32 N, typename Map, typename T>
+DEVICE typename Map::State gather_columns(const T *row, u32 begin, u32 end, const Team &team, Map &map) {
+    typedef typename Map::State State;
+    State state = map.empty();
+    for (u32 i = begin + team.lane * N; i < end;) {
+        State part = map.empty();
+        for (u32 n = 0; n < 16 && i < end; n++, i += team.size * N) map.take(part, load<N>(row + i));
+        state = map.merge(state, part);
+    }
+    return state;
+}
+
 // Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads gathered, `settle` makes
 // of that what `apply` needs. A row is read once as long as it fits into the team's registers (256 threads: 4096 f32 or
 // 8192 f16), and otherwise its rest is read a second time.
@@ -84,12 +97,7 @@ template <u32 N, typename Map, typename T> DEVICE void map_row(const T *row, T *
         }
     }
     const u32 rest = (team.lane + ROW_KEPT * team.size) * N;
-    for (u32 i = rest; i < columns;) {
-        // Sixteen pieces by themselves first: a sum of sums loses less than one long one.
-        State part = map.empty();
-        for (u32 n = 0; n < 16 && i < columns; n++, i += team.size * N) map.take(part, load<N>(row + i));
-        state = map.merge(state, part);
-    }
+    state = map.merge(state, gather_columns<N>(row, ROW_KEPT * team.size * N, columns, team, map));
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
     map.settle(state, columns);
     UNROLL
@@ -108,4 +116,69 @@ template <typename Map, typename T> DEVICE void map_rows(const T *src, T *dst, c
     const u32 columns = active ? shape.columns : 0;
     if (shape.vectors) map_row<Lanes<T>::count>(src + at, dst + at, columns, team, map);
     else map_row<1>(src + at, dst + at, columns, team, map);
+}
+
+// Few rows that are too long for a team each are cut into pieces: one launch gathers a state for every piece, a second
+// one merges those of a row and maps. The second reads backwards: what the first read last is still in the cache.
+// Mirrored by `RowPieces` in src/rows.rs.
+struct RowPieces {
+    u32 units;      // rows times pieces
+    u32 columns;
+    u32 chunk;      // columns of a piece, a multiple of 16 bytes of them
+    u32 team_log2;  // threads for a piece
+    u32 vectors;    // as in RowShape
+    Divider pieces; // of a row
+};
+
+// What a team works on: piece `index` of a row that starts at `at`.
+struct RowPiece {
+    u64 at;
+    u32 index, begin, end;
+    bool active;
+    static MEMBER RowPiece of(u32 unit, const RowPieces &shape) {
+        const bool active = unit < shape.units;
+        const Division split = divide(active ? unit : 0, shape.pieces);
+        const u32 begin = split.remainder * shape.chunk;
+        const u32 end = active ? min_of(begin + shape.chunk, shape.columns) : begin;
+        return RowPiece{u64(split.quotient) * shape.columns, split.remainder, begin, end, active};
+    }
+};
+
+template <typename Map, typename T>
+DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPieces &shape, Map map) {
+    typedef typename Map::State State;
+    const Team team = Team::along(shape.team_log2);
+    const u32 unit = block_x() * team.count + team.index;
+    const RowPiece piece = RowPiece::of(unit, shape);
+    const T *row = src + piece.at;
+    map.begin(row, shape.columns);
+    State state = shape.vectors ? gather_columns<Lanes<T>::count>(row, piece.begin, piece.end, team, map)
+                                : gather_columns<1>(row, piece.begin, piece.end, team, map);
+    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
+    if (piece.active && team.lane == 0) states[unit] = state;
+}
+
+template <u32 N, typename Map, typename T>
+DEVICE void apply_columns(const T *row, T *out, const RowPiece &piece, const Team &team, Map &map) {
+    for (u32 i = piece.begin + team.lane * N; i < piece.end; i += team.size * N) {
+        store<N>(out + i, map.apply(load<N>(row + i), i));
+    }
+}
+
+template <typename Map, typename T>
+DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {
+    typedef typename Map::State State;
+    const Team team = Team::along(shape.team_log2);
+    const u32 unit = block_x() * team.count + team.index;
+    const RowPiece piece = RowPiece::of(unit < shape.units ? shape.units - 1 - unit : unit, shape);
+    const T *row = src + piece.at;
+    map.begin(row, shape.columns);
+    const State *of_row = states + (piece.active ? shape.units - 1 - unit - piece.index : 0);
+    const u32 pieces = piece.active ? shape.pieces.divisor : 0;
+    State state = map.empty();
+    for (u32 i = team.lane; i < pieces; i += team.size) state = map.merge(state, of_row[i]);
+    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
+    map.settle(state, shape.columns);
+    if (shape.vectors) apply_columns<Lanes<T>::count>(row, dst + piece.at, piece, team, map);
+    else apply_columns<1>(row, dst + piece.at, piece, team, map);
 }

@@ -6,6 +6,7 @@
 // Memory limit: 16-byte pieces, one exponential for an element while reading and one while writing, and a team per row
 // that is as small as the row allows, so that no thread idles on short rows.
 #include "portable.h"
+#include "quick.h"
 #include "rows.h"
 
 DEVICE void least_finite(f32 &x) { x = bit_cast<f32>(0xff7fffffu); }
@@ -31,14 +32,14 @@ template <typename T, bool LOG> struct Softmax {
         UNROLL
         for (u32 j = 0; j < N; j++) largest = max_of(largest, C(widen(v[j])));
         // The piece by itself first: shorter chains, and smaller errors than adding one by one to a long sum.
-        C piece = exp_(C(widen(v[0])) - largest);
+        C piece = exp_below_zero(C(widen(v[0])) - largest);
         UNROLL
-        for (u32 j = 1; j < N; j++) piece += exp_(C(widen(v[j])) - largest);
-        state = State{largest, state.sum * exp_(state.largest - largest) + piece};
+        for (u32 j = 1; j < N; j++) piece += exp_below_zero(C(widen(v[j])) - largest);
+        state = State{largest, state.sum * exp_below_zero(state.largest - largest) + piece};
     }
     MEMBER State merge(State a, State b) {
         const C largest = max_of(a.largest, b.largest);
-        return State{largest, a.sum * exp_(a.largest - largest) + b.sum * exp_(b.largest - largest)};
+        return State{largest, a.sum * exp_below_zero(a.largest - largest) + b.sum * exp_below_zero(b.largest - largest)};
     }
     MEMBER void settle(State state, u32) {
         largest = state.largest;
@@ -49,20 +50,25 @@ template <typename T, bool LOG> struct Softmax {
         UNROLL
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - largest;
-            out[j] = cast<T>(LOG ? x - scale : exp_(x) * scale);
+            out[j] = cast<T>(LOG ? x - scale : exp_below_zero(x) * scale);
         }
         return out;
     }
 };
 
-#define SOFTMAX(T)                                                                                 \
-    KERNEL(ROW_THREADS) softmax_##T(const T *src, T *dst, RowShape shape) {                        \
-        map_rows(src, dst, shape, Softmax<T, false>());                                            \
+#define SOFTMAX(T, root, LOG)                                                                      \
+    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, RowShape shape) {                         \
+        map_rows(src, dst, shape, Softmax<T, LOG>());                                              \
     }                                                                                              \
-    KERNEL(ROW_THREADS) log_softmax_##T(const T *src, T *dst, RowShape shape) {                    \
-        map_rows(src, dst, shape, Softmax<T, true>());                                             \
+    KERNEL(ROW_THREADS) root##_##T##_gather(const T *src, Softmax<T, LOG>::State *states, RowPieces shape) { \
+        gather_pieces(src, states, shape, Softmax<T, LOG>());                                      \
+    }                                                                                              \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T##_map(const T *src, T *dst, const Softmax<T, LOG>::State *states, RowPieces shape) { \
+        map_pieces(src, dst, states, shape, Softmax<T, LOG>());                                    \
     }
-SOFTMAX(bf16)
-SOFTMAX(f16)
-SOFTMAX(f32)
-SOFTMAX(f64)
+#define SOFTMAXES(T) SOFTMAX(T, softmax, false) SOFTMAX(T, log_softmax, true)
+SOFTMAXES(bf16)
+SOFTMAXES(f16)
+SOFTMAXES(f32)
+SOFTMAXES(f64)

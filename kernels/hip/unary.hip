@@ -2,6 +2,7 @@
 // Floats compute in f32 (f64 for f64) and round once. f8e4m3 is the exception: where the CPU composes a function
 // from several f8 operations, each of them rounds here as well, because at three bits of mantissa the steps are the result.
 #include "elementwise.h"
+#include "quick.h"
 
 // Rounds an intermediate value as the CPU backend does for f8e4m3, and leaves all other dtypes alone.
 template <typename T> DEVICE Compute<T> step(Compute<T> x) {
@@ -21,6 +22,12 @@ template <typename T> DEVICE Compute<T> step(Compute<T> x) {
         }                                                                         \
     };
 
+// e^x on the way to a result of dtype T: f16 and bf16 round away what the quick one lacks.
+template <typename T> DEVICE Compute<T> exp_for(Compute<T> x) {
+    if constexpr (IsSame<T, f16>::value || IsSame<T, bf16>::value) return exp_rough(x);
+    else return exp_(x);
+}
+
 FLOAT_OP(Exp, true, exp_(x))
 FLOAT_OP(Log, true, log_(x))
 FLOAT_OP(Sin, true, sin_(x))
@@ -38,8 +45,8 @@ FLOAT_OP(Abs, false, abs_(x))
 FLOAT_OP(Sign, false, (F)(x > (F)0) - (F)(x < (F)0))
 // Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays.
 FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 : x)
-FLOAT_OP(Sigmoid, true, step<T>((F)1) / step<T>((F)1 + step<T>(exp_(-x))))
-FLOAT_OP(Silu, true, x / step<T>((F)1 + step<T>(exp_(-x))))
+FLOAT_OP(Sigmoid, true, step<T>((F)1) / step<T>((F)1 + step<T>(exp_for<T>(-x))))
+FLOAT_OP(Silu, true, x / step<T>((F)1 + step<T>(exp_for<T>(-x))))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)
 FLOAT_OP(Elu, true, is_negative(x) ? step<T>(step<T>(exp_(x)) - (F)1) * widen(cast<T>(params.first)) : x)
 FLOAT_OP(Powf, true, pow_(x, widen(cast<T>(params.first))))
@@ -50,6 +57,11 @@ template <typename T> struct Gelu {
     typedef Compute<T> F;
     static MEMBER T apply(const Params &, T value) {
         F x = widen(value);
+        if constexpr (IsSame<T, f16>::value || IsSame<T, bf16>::value) {
+            // (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), with one exponential and nothing that cancels.
+            const F twice = x * ((F)1.5957691216057308 + (F)0.071354816272 * x * x);
+            return cast<T>((F)(x / ((F)1 + exp_rough(-twice))));
+        }
         F cubic = step<T>(step<T>(step<T>((F)0.044715) * x) * x);
         F inner = step<T>(step<T>(step<T>((F)0.79788456080286535588) * x) * step<T>((F)1 + cubic));
         return cast<T>((F)(step<T>((F)0.5 * x) * step<T>((F)1 + step<T>(tanh_(inner)))));

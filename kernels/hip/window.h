@@ -13,11 +13,15 @@ struct Window {
     u32 padding_y, padding_x;
     u32 spread_y, spread_x; // dilation
     u32 groups;
-    u32 count;                                        // elements of the result, below 2^31
+    u32 count;                                        // elements of the result, below 2^31; with `across`, of their groups
     Divider out_width, out_height, out_channels;      // of the result; `out_channels` of one group
     Divider kernel_width_by, kernel_area, channels_by; // the same sizes as above, to divide by
+    u32 across, unused; // elements of the result a thread makes along x: 1, or Across<T>::count, which divides its width
     u64 batch_stride, channel_stride, row_stride, column_stride; // of the image that is read
 };
+
+// Elements that a thread makes at once where it can: up to four, no more than 16 bytes. Mirrored by `across` in src/window.rs.
+template <typename T> struct Across { static constexpr u32 count = sizeof(T) == 8 ? 2 : 4; };
 
 // An element of a result (batch, channel, y, x), row-major. The channel counts through all groups.
 struct Place {
@@ -30,6 +34,22 @@ DEVICE Place place_of(u32 index, const Window &w) {
     const u32 channels = w.out_channels.divisor * w.groups;
     const u32 batch = w.groups == 1 ? w.out_channels.quotient(plane) : plane / channels;
     return Place{batch, plane - batch * channels, y.remainder, x.remainder};
+}
+
+// Makes every element of the result by `each(place)`, one a thread or `across` neighbours.
+template <typename T, typename Each> DEVICE void make_places(T *out, const Window &w, Each each) {
+    const u32 index = block_x() * WINDOW_THREADS + thread_x();
+    if (index >= w.count) return;
+    if (w.across == 1) {
+        out[index] = each(place_of(index, w));
+        return;
+    }
+    constexpr u32 N = Across<T>::count;
+    const Place first = place_of(index * N, w);
+    Vec<T, N> made;
+    UNROLL
+    for (u32 j = 0; j < N; j++) made[j] = each(Place{first.batch, first.channel, first.y, first.x + j});
+    store<N>(out + u64(index) * N, made);
 }
 
 // Where a tap of the window falls, or outside the image: the unsigned comparison catches negative places too.

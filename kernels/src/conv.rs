@@ -224,7 +224,7 @@ impl Kernels {
         })
     }
 
-    /// Lays the receptive field of every place into a row: (batch, places, channel * taps), for a matrix product with a
+    /// Writes what every channel and tap sees at each place: (batch, channel * taps, places), for a matrix product with a
     /// kernel of `kernel` taps along each axis of `input`.
     pub fn im2col(
         &self,
@@ -251,14 +251,16 @@ impl Kernels {
         let function = self.function(Id::Conv, root, &[input.dtype()], "")?;
         slide.launches(root, per_batch, |window, first| {
             let image = input.ptr().offset(slide.image_bytes(first, input.dtype()));
+            let to = out.ptr().offset(first * bytes);
+            let window = window.across(input.dtype(), slide.out.x, to);
             let config = LaunchConfig::for_elements(window.count() as usize, WINDOW_THREADS);
             // SAFETY: the parameters of the kernel in `hip/conv.hip`; both sizes were checked.
-            unsafe { function.launch(out.stream(), config, &(image, out.ptr().offset(first * bytes), *window)) }
+            unsafe { function.launch(out.stream(), config, &(image, to, window)) }
         })
     }
 
-    /// Adds rows of taps up into an image, the way back of [`Kernels::im2col`] and the second half of a transposed
-    /// convolution: contiguous `columns` (batch, places, out, taps), with `places` and `kernel` along each axis, into
+    /// Adds what taps contribute up into an image, the way back of [`Kernels::im2col`] and the second half of a transposed
+    /// convolution: contiguous `columns` (batch, out, taps, places), with `places` and `kernel` along each axis, into
     /// (batch, out, ...).
     pub fn col2im(
         &self,
@@ -279,7 +281,7 @@ impl Kernels {
         };
         contiguous(root, "the columns", columns)?;
         let dtype = columns.dtype();
-        let &[batches, rows, channels, taps_given] = columns.dims() else {
+        let &[batches, channels, taps_given, rows] = columns.dims() else {
             return Err(Error::refused(format!(
                 "{root}: columns of shape {:?} must have four dimensions",
                 columns.dims()

@@ -129,10 +129,11 @@ impl Kernels {
         slide.launches(root, slide.out_per_batch(), |window, first| {
             let from = input.ptr().offset(slide.image_bytes(first, dtype));
             let to = out.ptr().offset(slide.out_bytes(first, dtype));
+            let window = window.across(dtype, slide.out.x, to);
             let config = LaunchConfig::for_elements(window.count() as usize, WINDOW_THREADS);
             // SAFETY: the parameters of the kernels in `hip/conv.hip`, put together by the three callers above; the window
             // stays inside the image, and both sizes were checked.
-            unsafe { function.launch(out.stream(), config, &arguments(*window, from, to)) }
+            unsafe { function.launch(out.stream(), config, &arguments(window, from, to)) }
         })
     }
 }

@@ -11,6 +11,9 @@ use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
 const THREADS: u32 = 256;
 const BATCH: u64 = 4;
 
+/// The root of the one operation that takes two launches.
+const SCATTER: &str = "s";
+
 /// The box as the kernels take it (`hip/indexing.hip`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -108,9 +111,9 @@ impl Kernels {
     }
 
     /// Writes each element of `src` to `dst`, at its own position but with its id in place of `dim`. Where several have one
-    /// destination, one of them is written.
+    /// destination, the last of them along `dim` is written.
     pub fn scatter(&self, dst: &mut OperandMut<'_>, ids: &Operand<'_>, src: &Operand<'_>, dim: usize) -> Result<()> {
-        self.scatter_by("scatter", "s", dst, ids, src, dim)
+        self.scatter_by("scatter", SCATTER, dst, ids, src, dim)
     }
 
     /// As [`Kernels::scatter`], but adds to what is there. The order of floating sums is not fixed.
@@ -216,8 +219,17 @@ impl Kernels {
             let ids = plan.ids.ptr().offset(start[2] as usize * plan.ids.dtype().size());
             let config = LaunchConfig::new(part.count().div_ceil(u64::from(THREADS) * BATCH) as u32, THREADS);
             // SAFETY: the parameters of the kernels in `hip/indexing.hip`; positions stay inside the checked layouts, and
-            // the kernel itself leaves out every id that does not.
-            unsafe { function.launch(stream, config, &(geometry, to, from, ids, fault)) }
+            // the kernels themselves leave out every id that does not. There is a word for every element of the target,
+            // whose memory goes back to the pool of this stream behind both launches.
+            unsafe {
+                if plan.root != SCATTER {
+                    return function.launch(stream, config, &(geometry, to, from, ids, fault));
+                }
+                let last = stream.zeros::<u32>(plan.indexed.left * plan.indexed.size * plan.indexed.right)?;
+                let mark = self.function(Id::Indexing, "smark", &[plan.ids.dtype()], "")?;
+                mark.launch(stream, config, &(geometry, last.ptr(), ids, fault))?;
+                function.launch(stream, config, &(geometry, to, from, ids, last.ptr(), fault))
+            }
         })
     }
 }

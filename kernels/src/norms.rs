@@ -2,22 +2,33 @@
 
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::registry::Id;
-use crate::rows::{contiguous, Rows, ROW_THREADS};
+use crate::rows::{contiguous, Rows, Step};
 use crate::tensor::{Operand, Output};
-use hip::{LaunchConfig, Result};
+use hip::Result;
 
 impl Kernels {
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dimension of a contiguous tensor.
     pub fn rms_norm(&self, input: &Operand<'_>, alpha: &Operand<'_>, eps: f64, out: &mut Output<'_>) -> Result<()> {
         let root = "rmsnorm";
         let rows = norm_rows(root, input, &[("alpha", alpha)], out)?;
-        let function = self.function(Id::Norms, root, &[input.dtype()], "")?;
+        self.function(Id::Norms, root, &[input.dtype()], "")?;
         let (src, dst, alpha, stream) = (input.ptr(), out.ptr(), alpha.ptr(), out.stream());
-        rows.launches(stream.device(), input.dtype(), &[src, dst, alpha], |shape, blocks, start| {
-            let arguments = (src.offset(start), dst.offset(start), alpha, shape, eps);
-            // SAFETY: the parameters of the kernel in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
+        rows.launches(stream, input.dtype(), &[src, dst, alpha], |step, config, start| {
+            let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
+            let (src, dst) = (src.offset(start), dst.offset(start));
+            // SAFETY: the parameters of the kernels in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
             // a row, and all memory is in the order of `stream`.
-            unsafe { function.launch(stream, LaunchConfig::new(blocks, ROW_THREADS), &arguments) }
+            unsafe {
+                match step {
+                    Step::Rows(shape) => function.launch(stream, config, &(src, dst, alpha, shape, eps)),
+                    Step::Gather { states, shape } => {
+                        function.launch(stream, config, &(src, states, alpha, shape, eps))
+                    }
+                    Step::Map { states, shape } => {
+                        function.launch(stream, config, &(src, dst, states, alpha, shape, eps))
+                    }
+                }
+            }
         })
     }
 
@@ -32,12 +43,23 @@ impl Kernels {
     ) -> Result<()> {
         let root = "layernorm";
         let rows = norm_rows(root, input, &[("alpha", alpha), ("beta", beta)], out)?;
-        let function = self.function(Id::Norms, root, &[input.dtype()], "")?;
+        self.function(Id::Norms, root, &[input.dtype()], "")?;
         let (src, dst, alpha, beta, stream) = (input.ptr(), out.ptr(), alpha.ptr(), beta.ptr(), out.stream());
-        rows.launches(stream.device(), input.dtype(), &[src, dst, alpha, beta], |shape, blocks, start| {
-            let arguments = (src.offset(start), dst.offset(start), alpha, beta, shape, eps);
+        rows.launches(stream, input.dtype(), &[src, dst, alpha, beta], |step, config, start| {
+            let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
+            let (src, dst) = (src.offset(start), dst.offset(start));
             // SAFETY: as for rms_norm, with beta as long as a row too.
-            unsafe { function.launch(stream, LaunchConfig::new(blocks, ROW_THREADS), &arguments) }
+            unsafe {
+                match step {
+                    Step::Rows(shape) => function.launch(stream, config, &(src, dst, alpha, beta, shape, eps)),
+                    Step::Gather { states, shape } => {
+                        function.launch(stream, config, &(src, states, alpha, beta, shape, eps))
+                    }
+                    Step::Map { states, shape } => {
+                        function.launch(stream, config, &(src, dst, states, alpha, beta, shape, eps))
+                    }
+                }
+            }
         })
     }
 }

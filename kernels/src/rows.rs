@@ -3,9 +3,9 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream};
-use crate::layout::INDEX_LIMIT;
+use crate::layout::{Divider, INDEX_LIMIT};
 use crate::tensor::{Operand, Output};
-use hip::{Device, DeviceCopy, DevicePtr, Error, Result};
+use hip::{Device, DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
 use std::cell::Cell;
 
 /// Threads of a block, as in `hip/rows.h`.
@@ -26,6 +26,49 @@ pub(crate) struct RowShape {
 
 // SAFETY: four integers, laid out as in C.
 unsafe impl DeviceCopy for RowShape {}
+
+/// Rows cut into pieces as the kernels take them; `hip/rows.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowPieces {
+    units: u32,
+    columns: u32,
+    chunk: u32,
+    team_log2: u32,
+    vectors: u32,
+    pieces: Divider,
+}
+
+// SAFETY: eight integers, laid out as in C.
+unsafe impl DeviceCopy for RowPieces {}
+
+/// One launch of a map over rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Whole rows, a team each.
+    Rows(RowShape),
+    /// Gathers a state for each piece of a row.
+    Gather { states: DevicePtr<u8>, shape: RowPieces },
+    /// Merges the states of a row and maps its pieces.
+    Map { states: DevicePtr<u8>, shape: RowPieces },
+}
+
+impl Step {
+    /// The variant of the kernel.
+    pub fn variant(&self) -> &'static str {
+        match self {
+            Step::Rows(_) => "",
+            Step::Gather { .. } => "_gather",
+            Step::Map { .. } => "_map",
+        }
+    }
+}
+
+/// Steps from which on a row is cut into pieces: twice what the registers of a block hold.
+const LONG: u64 = 4 * KEPT * ROW_THREADS as u64;
+
+/// Bytes that the state of a piece takes at most: two f64.
+const STATE_BYTES: usize = 16;
 
 thread_local! {
     static AS_ON_A_GPU: Cell<bool> = const { Cell::new(false) };
@@ -52,8 +95,9 @@ impl Machine {
     pub fn of(device: &Device) -> Self {
         let units = u64::from(device.compute_units().max(1));
         let side_by_side = device.platform().is_gpu() || AS_ON_A_GPU.with(Cell::get);
-        // 1024 threads a compute unit hide the latency of memory; the embedded device wants a few blocks a core.
-        Self { side_by_side, threads: units * 1024 }
+        // What a compute unit of CDNA or NVIDIA holds at once. RDNA holds half of that; its second half waits for its turn,
+        // which costs less than too few would. The embedded device wants a few blocks a core.
+        Self { side_by_side, threads: units * 2048 }
     }
 }
 
@@ -77,8 +121,12 @@ pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 
     let busy = if machine.side_by_side { machine.threads } else { machine.threads / u64::from(ROW_THREADS) };
     let wanted = busy.div_ceil(rows.saturating_mul(team).max(1));
     let room = (steps / team.saturating_mul(8).max(1)).max(1);
-    // More than a block can merge at a time would only lengthen the second pass.
-    wanted.min(room).clamp(1, 1024)
+    // More than this would only lengthen the second pass. An odd number, so that pieces of a row of 2^n elements do not
+    // begin on the same memory channel: on an H200 a sum of 64M f32 takes 117 us with 1024 pieces.
+    match wanted.min(room).clamp(1, 2048) {
+        1 => 1,
+        many => (many - 1) | 1,
+    }
 }
 
 /// Blocks for the teams of `rows` rows, which are fewer than 2^31.
@@ -108,25 +156,47 @@ impl Rows {
         Ok(Self { rows: input.count().checked_div(columns).unwrap_or(0) as u64, columns: columns as u64 })
     }
 
-    /// Calls `launch` with the shape of each part of the rows that one launch covers, its blocks, and the bytes to add to
-    /// the addresses of the tensor. `addresses` are all that the kernel reads and writes in vectors.
+    /// Calls `launch` with each step, its geometry, and the bytes to add to the addresses of the tensor. `addresses` are
+    /// all that the kernel reads and writes in vectors.
     pub fn launches(
         self,
-        device: &Device,
+        stream: &Stream,
         dtype: DType,
         addresses: &[DevicePtr<u8>],
-        mut launch: impl FnMut(RowShape, u32, usize) -> Result<()>,
+        mut launch: impl FnMut(Step, LaunchConfig, usize) -> Result<()>,
     ) -> Result<()> {
         let lanes = 16 / dtype.size() as u64;
         let vectors = self.columns % lanes == 0 && addresses.iter().all(|at| at.address() % 16 == 0);
         let steps = if vectors { self.columns / lanes } else { self.columns };
-        let team_log2 = team_log2(Machine::of(device), self.rows, steps);
+        let machine = Machine::of(stream.device());
+        let team_log2 = team_log2(machine, self.rows, steps);
+        let config = |teams: u64| LaunchConfig::new(blocks(teams, team_log2), ROW_THREADS);
+        let pieces = pieces(machine, self.rows, 1 << team_log2, steps);
+        // Shorter rows are done before a second launch has begun.
+        if pieces > 1 && steps >= LONG {
+            let grain = if vectors { lanes } else { 1 };
+            let chunk = self.columns.div_ceil(pieces).next_multiple_of(grain);
+            let pieces = self.columns.div_ceil(chunk);
+            let units = self.rows * pieces;
+            let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
+            let shape = RowPieces {
+                units: units as u32,
+                columns: self.columns as u32,
+                chunk: chunk as u32,
+                team_log2,
+                vectors: u32::from(vectors),
+                pieces: Divider::new(pieces),
+            };
+            launch(Step::Gather { states: states.ptr(), shape }, config(units), 0)?;
+            // The states go back to the stream's pool, behind both launches.
+            return launch(Step::Map { states: states.ptr(), shape }, config(units), 0);
+        }
         let mut first = 0;
         while first < self.rows {
             let rows = (self.rows - first).min(INDEX_LIMIT - 1);
             let shape =
                 RowShape { rows: rows as u32, columns: self.columns as u32, team_log2, vectors: u32::from(vectors) };
-            launch(shape, blocks(rows, team_log2), (first * self.columns) as usize * dtype.size())?;
+            launch(Step::Rows(shape), config(rows), (first * self.columns) as usize * dtype.size())?;
             first += rows;
         }
         Ok(())
@@ -166,9 +236,9 @@ mod tests {
     fn only_few_long_rows_are_cut() {
         assert_eq!(pieces(GPU, 1_000_000, 256, 1_000_000), 1);
         assert_eq!(pieces(GPU, 1, 256, 64), 1);
-        assert_eq!(pieces(GPU, 1, 256, 1_000_000_000), 400);
+        assert_eq!(pieces(GPU, 1, 256, 1_000_000_000), 399);
         let embedded = Machine { side_by_side: false, threads: 2 * 1024 };
-        assert_eq!(pieces(embedded, 1, 1, 1_000_000), 8);
+        assert_eq!(pieces(embedded, 1, 1, 1_000_000), 7);
         assert_eq!(pieces(embedded, 100, 1, 1_000_000), 1);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::kernels::Kernels;
 use crate::registry::Id;
-use crate::rows::{Rows, ROW_THREADS};
+use crate::rows::{Rows, Step};
 use crate::tensor::{Operand, Output};
-use hip::{DevicePtr, LaunchConfig, Result};
+use hip::Result;
 
 impl Kernels {
     /// `exp(x) / sum(exp(x))` over the last dimension of a contiguous tensor.
@@ -19,13 +19,22 @@ impl Kernels {
 
     fn softmax_as(&self, root: &str, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
         let rows = Rows::of(root, input, out)?;
-        let function = self.function(Id::Softmax, root, &[input.dtype()], "")?;
+        let dtype = [input.dtype()];
+        // Also when there is nothing to do, so that a dtype that is not served is refused then too.
+        self.function(Id::Softmax, root, &dtype, "")?;
         let (src, dst, stream) = (input.ptr(), out.ptr(), out.stream());
-        rows.launches(stream.device(), input.dtype(), &[src, dst], |shape, blocks, start| {
-            let at = |ptr: DevicePtr<u8>| ptr.offset(start);
+        rows.launches(stream, input.dtype(), &[src, dst], |step, config, start| {
+            let function = self.function(Id::Softmax, root, &dtype, step.variant())?;
+            let (src, dst) = (src.offset(start), dst.offset(start));
             // SAFETY: the parameters of the kernels in `hip/softmax.hip`; the rows lie inside both tensors, whose memory is
-            // in the order of `stream`.
-            unsafe { function.launch(stream, LaunchConfig::new(blocks, ROW_THREADS), &(at(src), at(dst), shape)) }
+            // in the order of `stream`, as is that of the states.
+            unsafe {
+                match step {
+                    Step::Rows(shape) => function.launch(stream, config, &(src, dst, shape)),
+                    Step::Gather { states, shape } => function.launch(stream, config, &(src, states, shape)),
+                    Step::Map { states, shape } => function.launch(stream, config, &(src, dst, states, shape)),
+                }
+            }
         })
     }
 }

@@ -4,7 +4,7 @@
 use crate::dtype::DType;
 use crate::layout::{Divider, INDEX_LIMIT};
 use crate::tensor::Operand;
-use hip::{DeviceCopy, Error, Result};
+use hip::{DeviceCopy, DevicePtr, Error, Result};
 
 /// Threads of a block, as in `hip/window.h`.
 pub(crate) const WINDOW_THREADS: u32 = 256;
@@ -33,13 +33,15 @@ pub(crate) struct Window {
     kernel_width_by: Divider,
     kernel_area: Divider,
     channels_by: Divider,
+    across: u32,
+    unused: u32,
     batch_stride: u64,
     channel_stride: u64,
     row_stride: u64,
     column_stride: u64,
 }
 
-// SAFETY: integers with no padding (32 of four bytes, then eight-byte ones), laid out as in C.
+// SAFETY: integers with no padding (34 of four bytes, then eight-byte ones), laid out as in C.
 unsafe impl DeviceCopy for Window {}
 
 impl Window {
@@ -47,9 +49,19 @@ impl Window {
         self.batches
     }
 
-    /// Threads this launch needs, where each makes one element.
+    /// Threads this launch needs, where each makes one element, or its share of them.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// The same with several neighbours for each thread, where rows of the result at `to` fall into such groups evenly.
+    pub fn across(mut self, dtype: DType, out_width: usize, to: DevicePtr<u8>) -> Self {
+        let across = if dtype.size() == 8 { 2 } else { 4 };
+        if out_width % across == 0 && to.address() % (across * dtype.size()) as u64 == 0 {
+            self.across = across as u32;
+            self.count /= across as u32;
+        }
+        self
     }
 }
 
@@ -189,6 +201,8 @@ impl Slide {
             kernel_width_by: Divider::new(self.kernel.x as u64),
             kernel_area: Divider::new(self.kernel.area()),
             channels_by: Divider::new(channels as u64),
+            across: 1,
+            unused: 0,
             batch_stride: self.image.strides[0],
             channel_stride: self.image.strides[1],
             row_stride: self.image.strides[2],

@@ -14,10 +14,15 @@ pub struct Bench {
 /// Set to run the tests on the code objects that programs get, instead of ones that check every access.
 const UNCHECKED: &str = "KERNEL_TESTS_UNCHECKED";
 
-/// A device with waves of 32 and one with waves of 64, both checking every access of every kernel.
+/// A device with waves of 32 and one with waves of 64, both checking every access of every kernel; or the first device of
+/// the GPU platform that `CANDLE_ROCM_PLATFORM` names.
 pub fn all() -> &'static [Bench] {
     static BENCHES: OnceLock<Vec<Bench>> = OnceLock::new();
     BENCHES.get_or_init(|| {
+        if let Some(name) = std::env::var(hip::PLATFORM_VARIABLE).ok().filter(|name| name != "host") {
+            let platform = Platform::named(&name).expect("the platform starts");
+            return vec![Bench::on(&platform.device(0).expect("a device"))];
+        }
         let checked = std::env::var_os(UNCHECKED).is_none();
         let options = hip_host::Options { devices: 2, wave_sizes: vec![32, 64], checked, ..Default::default() };
         hip_host::configure(options).expect("the embedded device is configured before its first use");
@@ -28,9 +33,7 @@ pub fn all() -> &'static [Bench] {
             .iter()
             .map(|device| {
                 assert_eq!(device.is_checked(), checked);
-                let stream = device.new_stream().expect("a stream");
-                let kernels = Kernels::new(&stream).expect("kernels");
-                Bench { stream, kernels }
+                Bench::on(device)
             })
             .collect()
     })
@@ -60,6 +63,12 @@ impl Tensor {
 }
 
 impl Bench {
+    fn on(device: &hip::Device) -> Self {
+        let stream = device.new_stream().expect("a stream");
+        let kernels = Kernels::new(&stream).expect("kernels");
+        Self { stream, kernels }
+    }
+
     /// All of `data`, with a layout over it.
     pub fn tensor<T: Element>(&self, data: &[T], start: usize, dims: &[usize], strides: &[usize]) -> Tensor {
         let memory = self.stream.upload(&to_bytes(data)).expect("a copy to the device");

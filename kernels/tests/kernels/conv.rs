@@ -211,9 +211,8 @@ fn columns<T: Element>(bench: &Bench) {
         let mut want = vec![T::from_bits(0); case.batch * places[0] * places[1] * case.channels * window];
         case.connect(false, |[y, x], [out_y, out_x], tap| {
             for plane in 0..case.batch * case.channels {
-                let (b, c) = (plane / case.channels, plane % case.channels);
-                let place = (b * places[0] + out_y) * places[1] + out_x;
-                want[(place * case.channels + c) * window + tap] = image[(plane * area[0] + y) * area[1] + x];
+                let column = (plane * window + tap) * places[0] + out_y;
+                want[column * places[1] + out_x] = image[(plane * area[0] + y) * area[1] + x];
             }
         });
         let input = bench.contiguous(&image, &dims);
@@ -227,13 +226,11 @@ fn columns<T: Element>(bench: &Bench) {
         let mut sums = vec![0.0; case.batch * case.channels * out[0] * out[1]];
         case.connect(true, |[y, x], [out_y, out_x], tap| {
             for plane in 0..case.batch * case.channels {
-                let (b, c) = (plane / case.channels, plane % case.channels);
-                let row = (b * area[0] + y) * area[1] + x;
-                sums[(plane * out[0] + out_y) * out[1] + out_x] +=
-                    columns[(row * case.channels + c) * window + tap].to_f64();
+                let column = (plane * window + tap) * area[0] + y;
+                sums[(plane * out[0] + out_y) * out[1] + out_x] += columns[column * area[1] + x].to_f64();
             }
         });
-        let input = bench.contiguous(&columns, &[case.batch, rows, case.channels, window]);
+        let input = bench.contiguous(&columns, &[case.batch, case.channels, window, rows]);
         let from: Vec<usize> = if case.flat() { vec![area[1]] } else { area.to_vec() };
         let got = bench
             .result::<T>(sums.len(), |out| bench.kernels.col2im(&case.params, &from, &kernel, &input.operand(), out));
