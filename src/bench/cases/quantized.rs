@@ -31,9 +31,12 @@ pub fn add_to(cases: &mut Cases) {
             let work = Work::new(moved, 2 * batch * rows * columns);
             cases.op("quantized", format!("{name} matmul {rows}x{columns}, batch {batch}"), work, move |device| {
                 let copies = (cold / bytes).clamp(2, 16);
-                let weights = (0..copies)
-                    .map(|_| QMatMul::from_qtensor(weights(device, dtype, rows, columns)?))
-                    .collect::<Result<Vec<_>>>()?;
+                let blocks = blocks(dtype, rows, columns)?;
+                let copy = |_| {
+                    let storage = QStorage::from_data(Cow::Borrowed(&blocks), device, dtype)?;
+                    QMatMul::from_qtensor(QTensor::new(storage, (rows, columns))?)
+                };
+                let weights = (0..copies).map(copy).collect::<Result<Vec<_>>>()?;
                 let x = random(device, DType::F32, (batch, columns))?;
                 let mut turn = 0;
                 Ok(move || {
@@ -55,15 +58,17 @@ pub fn add_to(cases: &mut Cases) {
     }
 }
 
-/// Random weights. A few rows are really quantized and repeated: quantizing everything would take longer than measuring.
+/// Random weights.
 pub fn weights(device: &Device, dtype: GgmlDType, rows: usize, columns: usize) -> Result<QTensor> {
+    let storage = QStorage::from_data(Cow::Owned(blocks(dtype, rows, columns)?), device, dtype)?;
+    QTensor::new(storage, (rows, columns))
+}
+
+/// Their bytes. A few rows are really quantized and repeated: quantizing everything would take longer than measuring.
+fn blocks(dtype: GgmlDType, rows: usize, columns: usize) -> Result<Vec<u8>> {
     let few = rows.min(32);
     let values = Tensor::randn(0f32, 0.02, (few, columns), &Device::Cpu)?;
     let pattern = QTensor::quantize(&values, dtype)?.data()?.into_owned();
-    let mut bytes = Vec::with_capacity(pattern.len() / few * rows);
     let wanted = pattern.len() / few * rows;
-    while bytes.len() < wanted {
-        bytes.extend_from_slice(&pattern[..pattern.len().min(wanted - bytes.len())]);
-    }
-    QTensor::new(QStorage::from_data(Cow::Owned(bytes), device, dtype)?, (rows, columns))
+    Ok(pattern.into_iter().cycle().take(wanted).collect())
 }
