@@ -30,7 +30,7 @@ fn patterns_choose() {
 #[test]
 fn the_files_of_figures_can_be_read_and_name_our_cases() {
     let all = cases::all(Size::Full);
-    for file in ["candle-cuda-h200.json", "llama-cpp-h200.json", "pytorch-h200.json"] {
+    for file in ["candle-cuda-h200.json", "candle-rocm-h200.json", "llama-cpp-h200.json", "pytorch-h200.json"] {
         let report = Report::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(file)).unwrap();
         for entry in &report.entries {
             assert!(all.iter().any(|case| case.name == entry.name), "{file}: no case is called {:?}", entry.name);
