@@ -1,8 +1,9 @@
-//! Convolutions, in one and two dimensions, forwards and transposed: one shape of call, four rows of parameters. Groups
-//! never arrive here; Candle cuts the tensors into groups before. With the feature `miopen`, the forward ones go there first.
+//! Convolutions, in one and two dimensions, forwards and transposed: one shape of call, four rows of parameters. With the
+//! feature `miopen` the forward ones go there first; then each is a product by rocBLAS where that pays (`columns.rs`), and one
+//! of our own kernels otherwise. Groups never arrive here; Candle cuts the tensors into groups before.
 
 use super::kernels::Convolution;
-use super::{elementwise, RocmStorage};
+use super::{columns, elementwise, RocmStorage};
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::{Layout, Result};
 
@@ -36,6 +37,10 @@ impl Call<'_> {
             if let Some(out) = super::miopen::convolve(&steps, (image, image_l), (kernel, kernel_l), &out_dims)? {
                 return Ok(out);
             }
+        }
+        let by_product = if transposed { columns::backwards } else { columns::forwards };
+        if let Some(result) = by_product(&params, (image, image_l), (kernel, kernel_l), &out_dims)? {
+            return Ok(result);
         }
         let (input, taps) = (image.operand(image_l, op)?, kernel.operand(kernel_l, op)?);
         RocmStorage::filled(device, image.slice.dtype(), out_dims.iter().product(), op, |out| {

@@ -40,7 +40,12 @@ impl RocmDevice {
 }
 
 /// One batch of products: (batch, m, k) and (batch, k, n) make (batch, m, n).
-fn multiply(device: &RocmDevice, left: &Operand<'_>, right: &Operand<'_>, out: &mut OperandMut<'_>) -> hip::Result<()> {
+pub(super) fn multiply(
+    device: &RocmDevice,
+    left: &Operand<'_>,
+    right: &Operand<'_>,
+    out: &mut OperandMut<'_>,
+) -> hip::Result<()> {
     if let Some(product) = as_gemm(left, right, out).filter(Gemm::fits_blas) {
         if let Some(blas) = device.rocblas() {
             // SAFETY: all three layouts were checked to stay inside their memory, which belongs to the stream that the

@@ -4,6 +4,7 @@
 
 #![warn(clippy::all, missing_docs, clippy::undocumented_unsafe_blocks)]
 
+mod columns;
 mod convolution;
 mod custom;
 mod device;

@@ -324,6 +324,12 @@ fn windows() {
         ("conv2d_groups", [2, 4, 6, 6], [8, 2, 3, 3], |x, w| x.conv2d(w, 1, 1, 1, 2)),
         ("conv_transpose2d", [1, 4, 5, 6], [4, 3, 3, 3], |x, w| x.conv_transpose2d(w, 1, 0, 1, 1)),
         ("conv_transpose2d_stride", [2, 4, 5, 5], [4, 3, 3, 3], |x, w| x.conv_transpose2d(w, 1, 1, 2, 1)),
+        // With so many channels they are products.
+        ("conv2d_many", [2, 8, 9, 8], [16, 8, 3, 3], |x, w| x.conv2d(w, 1, 1, 1, 1)),
+        ("conv2d_many_strided", [2, 8, 7, 9], [16, 8, 3, 2], |x, w| x.transpose(2, 3)?.conv2d(w, 2, 2, 2, 1)),
+        ("conv2d_one_tap", [2, 16, 5, 6], [24, 16, 1, 1], |x, w| x.conv2d(w, 0, 1, 1, 1)),
+        ("conv_transpose2d_many", [2, 8, 5, 6], [8, 16, 4, 4], |x, w| x.conv_transpose2d(w, 1, 0, 2, 1)),
+        ("conv_transpose2d_many_spread", [1, 8, 5, 6], [8, 16, 3, 3], |x, w| x.conv_transpose2d(w, 1, 1, 3, 2)),
         ("avg_pool2d", [2, 3, 8, 6], [1, 1, 1, 1], |x, _| x.avg_pool2d(2)),
         ("max_pool2d", [2, 3, 9, 7], [1, 1, 1, 1], |x, _| x.max_pool2d_with_stride(3, 2)),
         ("upsample_nearest2d", [2, 3, 4, 5], [1, 1, 1, 1], |x, _| x.upsample_nearest2d(7, 9)),
@@ -342,6 +348,7 @@ fn windows() {
         ("conv1d", [2, 4, 17], [6, 4, 3], |x, w| x.conv1d(w, 1, 1, 1, 1)),
         ("conv1d_stride", [1, 2, 20], [4, 2, 5], |x, w| x.conv1d(w, 2, 3, 1, 1)),
         ("conv_transpose1d", [1, 4, 9], [4, 3, 3], |x, w| x.conv_transpose1d(w, 0, 0, 2, 1, 1)),
+        ("conv1d_many", [2, 8, 20], [16, 8, 3], |x, w| x.conv1d(w, 1, 1, 1, 1)),
         ("upsample_nearest1d", [2, 3, 5], [1, 1, 1], |x, _| x.upsample_nearest1d(11)),
         ("interpolate1d", [2, 3, 5], [1, 1, 1], |x, _| x.interpolate1d(4)),
     ];
