@@ -12,8 +12,8 @@ pub struct Image {
     pub target: &'static str,
     /// The object, as it lies in the program.
     pub bytes: &'static [u8],
-    /// Compressed as an LZMA file. AMD's objects are: their kernels repeat each other, far apart, and become eight times
-    /// smaller, where deflate with its short window manages four. Clang's own compressed bundles are no way
+    /// Compressed as an LZMA file. AMD's objects are: their kernels repeat each other, far apart, and become ten times
+    /// smaller, where deflate with its short window manages five. Clang's own compressed bundles are no way
     /// out: HIP 5 does not load them.
     pub packed: bool,
 }

@@ -147,9 +147,11 @@ fn check_length(content: &Content, reader: &mut (impl Read + Seek), source: &str
         reader.seek(SeekFrom::End(0)).map_err(|error| Failure::input(format!("{source} cannot be read: {error}")))?;
     let mut last = None;
     for (name, info) in &content.tensor_infos {
-        let elements = info.shape.elem_count();
-        let bytes = elements / info.ggml_dtype.block_size() * info.ggml_dtype.type_size();
-        let end = content.tensor_data_offset.saturating_add(info.offset).saturating_add(bytes as u64);
+        // A damaged header may claim any size.
+        let elements = info.shape.dims().iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64));
+        let blocks = elements / info.ggml_dtype.block_size() as u64;
+        let bytes = blocks.saturating_mul(info.ggml_dtype.type_size() as u64);
+        let end = content.tensor_data_offset.saturating_add(info.offset).saturating_add(bytes);
         if end > length && last.as_ref().is_none_or(|(_, other)| end > *other) {
             last = Some((name.clone(), end));
         }
