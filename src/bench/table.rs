@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_line_has_time_rate_share_and_ratio() {
         let text = text(&report("ours", 2.), &[report("theirs", 3.)]);
-        assert!(text.contains("copy     2.00 us   1000 GB/s     100%  3.00 us (1.50x)"), "{text}");
+        assert!(text.contains("copy     2.00 us     1000 GB/s     100%  3.00 us (1.50x)"), "{text}");
         assert!(text.contains("1000 TFLOP/s"), "{text}");
         assert!(text.contains("1.50x as fast as theirs in the geometric mean of 2 cases; behind it in 0"), "{text}");
     }
