@@ -151,13 +151,24 @@ template <typename T, u32 SIDE> struct Tile {
     bool swapped;
     u64 row_stride, col_stride;
 
-    // Reads along the rows, which is how a swapped input lies in memory.
-    MEMBER void fill(u32 first_row, u32 first_col, u32 rows, u32 cols) const {
+    // Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
+    // stored, so that all its loads are in flight at once.
+    MEMBER void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
         if (!swapped) return;
-        u32 row = first_row + thread_x() % SIDE;
-        for (u32 c = thread_x() / SIDE; c < SIDE; c += ELEMENTWISE_THREADS / SIDE)
-            if (row < rows && first_col + c < cols)
-                memory[c * pitch + thread_x() % SIDE] = from[row * row_stride + (first_col + c) * col_stride];
+        constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART;
+        const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
+        if (whole) {
+            const T *line = from + (first_row + r) * row_stride + (first_col + first) * col_stride;
+            T held[EACH];
+            UNROLL_PIECES
+            for (u32 j = 0; j < EACH; j++) held[j] = line[j * APART * col_stride];
+            UNROLL_PIECES
+            for (u32 j = 0; j < EACH; j++) memory[(first + j * APART) * pitch + r] = held[j];
+        } else if (first_row + r < rows) {
+            NO_UNROLL
+            for (u32 c = first; c < SIDE && first_col + c < cols; c += APART)
+                memory[c * pitch + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
+        }
     }
     MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
         if (swapped) return memory[c * pitch + r];
@@ -168,13 +179,27 @@ template <typename T, u32 SIDE> struct Tile {
 template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
 DEVICE void tile_body(const Tiled<N> &shape, u32 first_row, u32 first_col, const Params &params, Out *out,
                       Tiles... tiles) {
-    (tiles.fill(first_row, first_col, shape.rows, shape.cols), ...);
+    const bool whole = first_row + SIDE <= shape.rows && first_col + SIDE <= shape.cols;
+    (tiles.fill(first_row, first_col, whole, shape.rows, shape.cols), ...);
     barrier();
-    u32 c = thread_x() % SIDE;
-    for (u32 r = thread_x() / SIDE; r < SIDE; r += ELEMENTWISE_THREADS / SIDE)
-        if (first_row + r < shape.rows && first_col + c < shape.cols)
-            out[(first_row + r) * shape.row_stride[N] + (first_col + c)] =
-                Op::apply(params, tiles.get(first_row, first_col, r, c)...);
+    constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
+    const u32 c = thread_x() % SIDE;
+    Out *to = out + first_row * shape.row_stride[N] + (first_col + c);
+    if (!Op::heavy && whole) {
+        NO_UNROLL
+        for (u32 group = thread_x() / SIDE; group < SIDE; group += APART * AT_ONCE) {
+            Out made[AT_ONCE];
+            UNROLL_PIECES
+            for (u32 j = 0; j < AT_ONCE; j++)
+                made[j] = Op::apply(params, tiles.get(first_row, first_col, group + j * APART, c)...);
+            UNROLL_PIECES
+            for (u32 j = 0; j < AT_ONCE; j++) to[(group + j * APART) * shape.row_stride[N]] = made[j];
+        }
+    } else if (first_col + c < shape.cols) {
+        NO_UNROLL
+        for (u32 r = thread_x() / SIDE; r < SIDE && first_row + r < shape.rows; r += APART)
+            to[r * shape.row_stride[N]] = Op::apply(params, tiles.get(first_row, first_col, r, c)...);
+    }
 }
 
 // Shared memory of input K; K keeps two inputs of one type apart.
