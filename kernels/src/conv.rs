@@ -53,7 +53,8 @@ impl Convolution {
         out_channels: usize,
         back: bool,
     ) -> Result<Slide> {
-        if self.groups == 0 || image.channels % self.groups != 0 || out_channels % self.groups != 0 {
+        if self.groups == 0 || !image.channels.is_multiple_of(self.groups) || !out_channels.is_multiple_of(self.groups)
+        {
             return Err(Error::refused(format!(
                 "{root}: {} channels into {out_channels} do not fall into {} groups",
                 image.channels, self.groups
@@ -159,7 +160,7 @@ impl Kernels {
         let (variant, side) = if small_tiles { ("_small", small) } else { ("", large) };
         let function = self.function(Id::Conv, root, &[dtype], variant)?;
         let lanes = tile_lanes(dtype);
-        let aligned = depth % lanes == 0 && kernel.ptr().address() % (lanes * dtype.size() as u64) == 0;
+        let aligned = depth.is_multiple_of(lanes) && kernel.ptr().address().is_multiple_of(lanes * dtype.size() as u64);
         let walk = if aligned { Walk::DepthVectors } else { Walk::Depth };
         let grid_y = rows.div_ceil(side);
         if grid_y > GRID_LIMIT || slide.groups as u64 > GRID_LIMIT {

@@ -74,7 +74,7 @@ impl Variant {
     fn choose(shape: &Shape, addresses: &[u64], sizes: &[usize], width: u64) -> Self {
         let operands = 0..shape.operands;
         let inputs = shape.operands - 1;
-        let aligned = |k: usize| addresses[k] % (width * sizes[k] as u64) == 0;
+        let aligned = |k: usize| addresses[k].is_multiple_of(width * sizes[k] as u64);
         if operands.clone().all(|k| shape.is_contiguous(k)) {
             return if operands.clone().all(aligned) { Variant::Contiguous } else { Variant::Strided };
         }
@@ -86,7 +86,7 @@ impl Variant {
                 _ => false,
             }
         };
-        if shape.size[0] % width == 0 && operands.clone().all(splits) {
+        if shape.size[0].is_multiple_of(width) && operands.clone().all(splits) {
             return Variant::Rows;
         }
         match (0..inputs).find_map(|k| shape.swapped_dimension(k)) {

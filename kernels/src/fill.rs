@@ -36,7 +36,7 @@ impl Kernels {
         if count == 0 {
             return Ok(());
         }
-        if out.ptr().address() % 16 != 0 {
+        if !out.ptr().address().is_multiple_of(16) {
             // The pieces would not be aligned; the strided kernel writes element by element.
             return self.fill_strided(
                 bits,
@@ -109,7 +109,7 @@ impl Kernels {
         one_stream(to.stream(), &[from])?;
 
         let width = 16 / dtype.size();
-        let aligned = |address: u64, stride: usize| address % 16 == 0 && stride % width == 0;
+        let aligned = |address: u64, stride: usize| address.is_multiple_of(16) && stride.is_multiple_of(width);
         let whole =
             cols % width == 0 && aligned(from.ptr().address(), from_stride) && aligned(to.ptr().address(), to_stride);
         let width = if whole { width } else { 1 };

@@ -64,10 +64,10 @@ impl Factor {
     fn walk(&self, size: usize, lanes: u64) -> Walk {
         let aligned = |other: u64, extent: u64| {
             let bytes = lanes * size as u64;
-            extent % lanes == 0
-                && other % lanes == 0
-                && self.batch_stride % lanes == 0
-                && self.address.address() % bytes == 0
+            extent.is_multiple_of(lanes)
+                && other.is_multiple_of(lanes)
+                && self.batch_stride.is_multiple_of(lanes)
+                && self.address.address().is_multiple_of(bytes)
         };
         if self.depth_stride == 1 && aligned(self.row_stride, self.depth) {
             Walk::DepthVectors
@@ -192,9 +192,9 @@ impl Kernels {
             return Ok(());
         }
         let vectors = out.column == 1
-            && out.row % group == 0
-            && out.batch % group == 0
-            && out.address.address() % (group * size as u64) == 0;
+            && out.row.is_multiple_of(group)
+            && out.batch.is_multiple_of(group)
+            && out.address.address().is_multiple_of(group * size as u64);
         let shape = GemmShape {
             rows: left.rows as u32,
             columns: right.rows as u32,

@@ -177,8 +177,8 @@ impl Kernels {
         let pieces = 16 / dtype.size();
         let whole = plan.access == Access::ReadRows
             && right % pieces == 0
-            && dense.address() % 16 == 0
-            && through.address() % 16 == 0;
+            && dense.address().is_multiple_of(16)
+            && through.address().is_multiple_of(16);
         let variant = if whole { "_rows" } else { "" };
         let function = self.function(Id::Indexing, plan.root, &[plan.ids.dtype(), dtype], variant)?;
 

@@ -38,7 +38,7 @@ impl Kernels {
         if count == 0 {
             return Ok(next);
         }
-        if out.ptr().address() % 16 != 0 {
+        if !out.ptr().address().is_multiple_of(16) {
             return Err(Error::refused(format!("{root}: the memory at {:?} is not aligned to 16 bytes", out.ptr())));
         }
         let threads = count.div_ceil(16 / out.dtype().size());

@@ -115,7 +115,8 @@ impl Plan {
         let lanes = 16 / dtype.size() as u64;
         let (rows, count) = (kept.count(), reduced.count());
         if reduced.is_contiguous(0) {
-            let aligned = address % 16 == 0 && kept.stride[0][..kept.rank].iter().all(|stride| stride % lanes == 0);
+            let aligned =
+                address.is_multiple_of(16) && kept.stride[0][..kept.rank].iter().all(|stride| stride % lanes == 0);
             let grain = if aligned { lanes } else { 1 };
             let steps = count.div_ceil(grain);
             let team_log2 = team_log2(machine, rows, steps);

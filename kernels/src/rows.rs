@@ -166,7 +166,7 @@ impl Rows {
         mut launch: impl FnMut(Step, LaunchConfig, usize) -> Result<()>,
     ) -> Result<()> {
         let lanes = 16 / dtype.size() as u64;
-        let vectors = self.columns % lanes == 0 && addresses.iter().all(|at| at.address() % 16 == 0);
+        let vectors = self.columns.is_multiple_of(lanes) && addresses.iter().all(|at| at.address() % 16 == 0);
         let steps = if vectors { self.columns / lanes } else { self.columns };
         let machine = Machine::of(stream.device());
         let team_log2 = team_log2(machine, self.rows, steps);

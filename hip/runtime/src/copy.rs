@@ -240,7 +240,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         let doing = || format!("filling {count} elements of {} bytes", size_of::<T>());
         let target = hipDeviceptr_t(self.ptr().as_raw());
         // Memory sets need their value's alignment; a type such as [u8; 2] does not promise it.
-        let aligned = self.ptr().address() % size_of::<T>() as u64 == 0;
+        let aligned = self.ptr().address().is_multiple_of(size_of::<T>() as u64);
         match *pattern {
             [a, b] if aligned => {
                 self.device().0.bind()?;

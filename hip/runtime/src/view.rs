@@ -164,8 +164,8 @@ fn beyond(start: usize, end: usize, len: usize) -> Error {
 /// The number of `U`s in `len` `T`s at `address`, when they can be seen so.
 pub(crate) fn cast_len<T, U>(address: DevicePtr<T>, len: usize) -> Result<usize> {
     let bytes = len * size_of::<T>();
-    let whole = size_of::<U>() != 0 && bytes % size_of::<U>() == 0;
-    if !whole || address.address() % align_of::<U>() as u64 != 0 {
+    let whole = size_of::<U>() != 0 && bytes.is_multiple_of(size_of::<U>());
+    if !whole || !address.address().is_multiple_of(align_of::<U>() as u64) {
         return Err(Error::refused(format!(
             "{bytes} bytes of {} at {address:?} cannot be seen as elements of {}: they must be a whole number, and aligned to {}",
             std::any::type_name::<T>(),

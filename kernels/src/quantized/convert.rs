@@ -76,7 +76,7 @@ impl Kernels {
                 "{operation}: {columns} weights are too many for one call; split them"
             )));
         }
-        if !format.is_plain() && out.ptr().address() % 16 != 0 {
+        if !format.is_plain() && !out.ptr().address().is_multiple_of(16) {
             return Err(Error::refused(format!(
                 "{operation}: the result at {:?} must begin at a multiple of 16 bytes",
                 out.ptr()
@@ -129,7 +129,7 @@ impl Kernels {
         };
         fits("quantize", "the result", out.count(), bytes, out.dtype(), DType::U8)?;
         one_stream(out.stream(), &[values])?;
-        if out.ptr().address() % 4 != 0 {
+        if !out.ptr().address().is_multiple_of(4) {
             return Err(Error::refused(format!(
                 "quantize: the blocks at {:?} must begin at a multiple of 4 bytes",
                 out.ptr()

@@ -71,7 +71,7 @@ impl Kernels {
                 "{OPERATION}: {format} weights are not quantized; multiply them as tensors"
             )));
         }
-        if expert_count == 0 || weights.rows() % expert_count != 0 {
+        if expert_count == 0 || !weights.rows().is_multiple_of(expert_count) {
             return Err(Error::refused(format!(
                 "{OPERATION}: {} rows of weights do not divide among {expert_count} experts",
                 weights.rows()

@@ -112,7 +112,7 @@ impl BlockFormat {
 
     /// Bytes of `count` weights. `None` when they do not fill whole blocks, or are too many to count.
     pub const fn bytes_of(self, count: usize) -> Option<usize> {
-        if count % self.block_size() != 0 {
+        if !count.is_multiple_of(self.block_size()) {
             return None;
         }
         (count / self.block_size()).checked_mul(self.block_bytes())

@@ -29,7 +29,7 @@ impl Convolution {
     /// The sizes of the result of an image and weights (outputs, inputs of a group, height, width).
     pub fn result_sizes(&self, x: &Sizes, w: &Sizes) -> Result<Sizes> {
         let refuse = |why: &str| Err(Error::refused(format!("{self:?} of an image {x:?} with weights {w:?}: {why}")));
-        if self.groups == 0 || x[1] != w[1] * self.groups || w[0] % self.groups != 0 {
+        if self.groups == 0 || x[1] != w[1] * self.groups || !w[0].is_multiple_of(self.groups) {
             return refuse(
                 "the image has as many channels as the weights times the groups, and each group as many outputs",
             );

@@ -107,7 +107,7 @@ fn submit_fill(dst: *mut c_void, pattern: Pattern, count: usize, stream: hipStre
     }
     present(dst)?;
     let bytes = count.checked_mul(pattern.bytes()).ok_or(hipError_t::hipErrorInvalidValue)?;
-    if dst as usize % pattern.bytes() != 0 || memory::place(dst as usize, bytes)? == Place::Host {
+    if !(dst as usize).is_multiple_of(pattern.bytes()) || memory::place(dst as usize, bytes)? == Place::Host {
         return Err(hipError_t::hipErrorInvalidValue);
     }
     stream.submit(Command::Fill(Fill { dst: Address(dst), pattern, count })).map(drop)
