@@ -16,6 +16,7 @@
 #include "columns.h"
 #include "implicit.h"
 #include "image.h"
+#include "winograd.h"
 
 template <typename T> DEVICE void convolve_direct(const T *image, const T *weights, T *out, const Window &w) {
     const u32 index = block_x() * WINDOW_THREADS + thread_x();
@@ -111,3 +112,17 @@ CONVOLVE(f64)
         upsample_bilinear(image, out, w, scale_y, scale_x, align_corners);                         \
     }
 FOR_ALL_DTYPES(WINDOWS)
+
+#define WINOGRAD(T)                                                                                \
+    KERNEL(WINDOW_THREADS) winograd_image_##T(const T *image, T *tiles, Tiles w) { image_to_tiles<POINTS>(image, tiles, w); } \
+    KERNEL(WINDOW_THREADS) winograd_image1d_##T(const T *image, T *tiles, Tiles w) { image_to_tiles<1>(image, tiles, w); } \
+    KERNEL(WINDOW_THREADS) winograd_result_##T(const T *tiles, T *out, Tiles w) { tiles_to_result<POINTS>(tiles, out, w); } \
+    KERNEL(WINDOW_THREADS) winograd_result1d_##T(const T *tiles, T *out, Tiles w) { tiles_to_result<1>(tiles, out, w); } \
+    KERNEL(WINDOW_THREADS) winograd_weights_##T(const T *weights, T *tiles, u32 count) {           \
+        weights_to_tiles<POINTS>(weights, tiles, count);                                           \
+    }                                                                                              \
+    KERNEL(WINDOW_THREADS) winograd_weights1d_##T(const T *weights, T *tiles, u32 count) {         \
+        weights_to_tiles<1>(weights, tiles, count);                                                \
+    }
+WINOGRAD(f32)
+WINOGRAD(f64)

@@ -69,6 +69,16 @@ impl Bench {
         Self { stream, kernels }
     }
 
+    /// How many large tiles it takes before they are chosen: a GPU wants one for each compute unit.
+    pub fn many_tiles(&self) -> usize {
+        let device = self.kernels.device();
+        if device.platform().is_gpu() {
+            device.compute_units() as usize
+        } else {
+            1
+        }
+    }
+
     /// All of `data`, with a layout over it.
     pub fn tensor<T: Element>(&self, data: &[T], start: usize, dims: &[usize], strides: &[usize]) -> Tensor {
         let memory = self.stream.upload(&to_bytes(data)).expect("a copy to the device");

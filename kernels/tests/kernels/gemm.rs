@@ -136,8 +136,9 @@ fn check<T: Element>(bench: &Bench) {
         check_case::<T>(bench, &Case { batch: 1, rows: 3, depth: 700, columns: 70 }, [plain; 3], false);
     }
     plan_as_on_a_gpu(false);
-    // Large tiles, which the embedded device's few cores ask for at this size.
-    check_case::<T>(bench, &Case { batch: 1, rows: 260, depth: 24, columns: 140 }, [plain; 3], true);
+    // Large tiles, six to a batch.
+    let batch = bench.many_tiles().div_ceil(6);
+    check_case::<T>(bench, &Case { batch, rows: 260, depth: 24, columns: 140 }, [plain; 3], true);
 }
 
 fn refused(bench: &Bench) {

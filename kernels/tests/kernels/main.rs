@@ -28,6 +28,7 @@ mod softmax;
 mod sort;
 mod ternary;
 mod unary;
+mod winograd;
 
 use bench::Bench;
 use candle_rocm_kernels::ALL_IDS;
@@ -67,6 +68,7 @@ families! {
     sort
     ternary
     unary
+    winograd
 }
 
 /// Runs a family unless it has run. A second caller waits for the first.
@@ -86,17 +88,12 @@ fn run(name: &str) {
 fn every_kernel_of_the_registry_is_tested() {
     FAMILIES.iter().for_each(|(name, _)| run(name));
     for bench in bench::all() {
+        let mut idle: Vec<&str> = Vec::new();
         for &id in ALL_IDS {
             let used = bench.kernels.store().used(id);
-            let idle: Vec<_> = id.module().kernels.iter().filter(|kernel| !used.contains(kernel)).collect();
-            assert!(
-                idle.is_empty(),
-                "{} of {} kernels of module {} were not launched by any test on waves of {}: {idle:?}",
-                idle.len(),
-                id.module().kernels.len(),
-                id.module().name,
-                bench.kernels.device().wave_size()
-            );
+            idle.extend(id.module().kernels.iter().filter(|kernel| !used.contains(kernel)));
         }
+        let wave = bench.kernels.device().wave_size();
+        assert!(idle.is_empty(), "{} kernels were not launched by any test on waves of {wave}: {idle:?}", idle.len());
     }
 }

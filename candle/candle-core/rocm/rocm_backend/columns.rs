@@ -10,10 +10,10 @@ use crate::{DType, Layout, Result};
 const LEAST: usize = 16;
 
 /// Columns are made for as many batches at once as fit into this many bytes: beyond the caches there is nothing to gain.
-const AT_ONCE: usize = 256 << 20;
+pub(super) const AT_ONCE: usize = 256 << 20;
 
 /// A single batch with more columns than this goes through our own kernels, which need none.
-const MOST: usize = 1 << 30;
+pub(super) const MOST: usize = 1 << 30;
 
 /// The sizes of a convolution as a product.
 struct Product {

@@ -1,9 +1,9 @@
 //! Convolutions, in one and two dimensions, forwards and transposed: one shape of call, four rows of parameters. With the
-//! feature `miopen` the forward ones go there first; then each is a product by rocBLAS where that pays (`columns.rs`), and one
-//! of our own kernels otherwise. Groups never arrive here; Candle cuts the tensors into groups before.
+//! feature `miopen` the forward ones go there first; then those of three taps are done in tiles where that pays (`winograd.rs`),
+//! others are a product by rocBLAS where that does (`columns.rs`), and the rest goes through our own kernels. Groups never arrive here; Candle cuts the tensors into groups before.
 
 use super::kernels::Convolution;
-use super::{columns, elementwise, RocmStorage};
+use super::{columns, elementwise, winograd, RocmStorage};
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::{Layout, Result};
 
@@ -38,9 +38,13 @@ impl Call<'_> {
                 return Ok(out);
             }
         }
-        let by_product = if transposed { columns::backwards } else { columns::forwards };
-        if let Some(result) = by_product(&params, (image, image_l), (kernel, kernel_l), &out_dims)? {
-            return Ok(result);
+        type Way =
+            fn(&Convolution, (&RocmStorage, &Layout), (&RocmStorage, &Layout), &[usize]) -> Result<Option<RocmStorage>>;
+        let ways: &[Way] = if transposed { &[columns::backwards] } else { &[winograd::forwards, columns::forwards] };
+        for way in ways {
+            if let Some(result) = way(&params, (image, image_l), (kernel, kernel_l), &out_dims)? {
+                return Ok(result);
+            }
         }
         let (input, taps) = (image.operand(image_l, op)?, kernel.operand(kernel_l, op)?);
         RocmStorage::filled(device, image.slice.dtype(), out_dims.iter().product(), op, |out| {

@@ -21,6 +21,7 @@ mod random;
 mod reduce;
 mod storage;
 mod window;
+mod winograd;
 
 pub use candle_rocm_kernels as kernels;
 pub use custom::RocmFunc;

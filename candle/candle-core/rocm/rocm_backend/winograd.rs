@@ -1,0 +1,148 @@
+//! Convolutions of three taps in tiles: image and kernel become planes, each a product over the channels, and the planes become
+//! the result. In two dimensions that is a quarter of the arithmetic of all taps, for f32 and f64, where matrix units are slow
+//! or missing. How exact it is, and when it pays, `kernels::Winograd` says.
+
+use super::columns::{AT_ONCE, MOST};
+use super::kernels::{Convolution, Operand, OperandMut, Winograd};
+use super::{kernel_dtype, matmul, RocmStorage, WrapErr};
+use crate::{Layout, Result};
+
+/// A convolution with a contiguous kernel, or nothing where other ways serve better.
+pub(super) fn forwards(
+    params: &Convolution,
+    image: (&RocmStorage, &Layout),
+    kernel: (&RocmStorage, &Layout),
+    out_dims: &[usize],
+) -> Result<Option<RocmStorage>> {
+    let (device, element) = (&image.0.device, kernel_dtype(image.0.slice.dtype(), "conv")?);
+    let (image_dims, kernel_dims) = (image.1.dims(), kernel.1.dims());
+    let plan = Winograd::of(params, image_dims, kernel_dims);
+    let Some(plan) = plan.filter(|plan| plan.pays(device.hip_device(), element, device.rocblas().is_some())) else {
+        return Ok(None);
+    };
+    let batches = image_dims[0].max(1);
+    let bytes = plan.planes() * plan.places().div_ceil(batches) * (image_dims[1] + kernel_dims[0]) * element.size();
+    if bytes > MOST {
+        return Ok(None);
+    }
+    in_parts(params, image, kernel, out_dims, (AT_ONCE / bytes.max(1)).clamp(1, batches)).map(Some)
+}
+
+/// The same for so many batches at once.
+fn in_parts(
+    params: &Convolution,
+    (image, image_l): (&RocmStorage, &Layout),
+    (kernel, kernel_l): (&RocmStorage, &Layout),
+    out_dims: &[usize],
+    at_once: usize,
+) -> Result<RocmStorage> {
+    let (device, dtype, op) = (&image.device, image.slice.dtype(), "conv");
+    let (kernels, element) = (device.kernels(), kernel_dtype(dtype, op)?);
+    let &[batches, rows, ref size @ ..] = out_dims else { crate::bail!("a convolution into {out_dims:?}") };
+    let (depth, in_batch) = (image_l.dims()[1], rows * size.iter().product::<usize>());
+    let mut out = RocmStorage::uninitialised(device, dtype, batches * in_batch)?;
+    let taps = kernel.operand(kernel_l, op)?;
+    let mut weights: Option<RocmStorage> = None;
+    for first in (0..batches).step_by(at_once.max(1)) {
+        let count = at_once.min(batches - first);
+        let part = image_l.narrow(0, first, count)?;
+        let Some(plan) = Winograd::of(params, part.dims(), kernel_l.dims()) else {
+            crate::bail!("a convolution of {:?} by {:?} is not done in tiles", part.dims(), kernel_l.dims())
+        };
+        let (planes, places) = (plan.planes(), plan.places());
+        let weights = match &mut weights {
+            Some(weights) => weights,
+            none => none.insert(RocmStorage::filled(device, dtype, planes * rows * depth, op, |tiles| {
+                kernels.winograd_weights(&plan, &taps, tiles)
+            })?),
+        };
+        let input = image.operand(&part, op)?;
+        let tiles = RocmStorage::filled(device, dtype, planes * depth * places, op, |tiles| {
+            kernels.winograd_image(&plan, &input, tiles)
+        })?;
+        let mut products = RocmStorage::uninitialised(device, dtype, planes * rows * places)?;
+        let dims = [[planes, rows, depth], [planes, depth, places], [planes, rows, places]];
+        let strides = dims.map(|[_, rows, columns]| [rows * columns, columns, 1]);
+        let left = Operand::new(weights.slice.bytes()?, element, 0, &dims[0], &strides[0]).w()?;
+        let right = Operand::new(tiles.slice.bytes()?, element, 0, &dims[1], &strides[1]).w()?;
+        let mut to = OperandMut::new(products.slice.bytes_mut()?, element, 0, &dims[2], &strides[2]).w()?;
+        matmul::multiply(device, &left, &right, &mut to).w()?;
+        let products = Operand::new(products.slice.bytes()?, element, 0, &dims[2], &strides[2]).w()?;
+        let mut to = out.output_at(first * in_batch, count * in_batch, op)?;
+        kernels.winograd_result(&plan, &products, &mut to).w()?;
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{op::BackpropOp, DType, Device, Storage, Tensor};
+
+    /// The tiles of an image and a kernel on the device against the CPU's convolution in f64.
+    fn check(image: &Tensor, kernel: &Tensor, padding: usize, at_once: usize) -> Result<()> {
+        let params = Convolution { padding, ..Default::default() };
+        let wide = [image, kernel].map(|tensor| tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64));
+        let [wide_image, wide_kernel] = wide;
+        let (wide_image, wide_kernel) = (wide_image?, wide_kernel?);
+        let convolve = |image: &Tensor, kernel: &Tensor| match image.rank() {
+            3 => image.conv1d(kernel, padding, 1, 1, 1),
+            _ => image.conv2d(kernel, padding, 1, 1, 1),
+        };
+        let want = convolve(&wide_image, &wide_kernel)?;
+        let ((image_s, image_l), (kernel_s, kernel_l)) = (image.storage_and_layout(), kernel.storage_and_layout());
+        let (Storage::Rocm(on_image), Storage::Rocm(on_kernel)) = (&*image_s, &*kernel_s) else {
+            panic!("on the device")
+        };
+        let got = in_parts(&params, (on_image, image_l), (on_kernel, kernel_l), want.dims(), at_once)?;
+        let got = crate::tensor::from_storage(Storage::Rocm(got), want.dims(), BackpropOp::none(), false);
+        // All of the image is within one, so that the magnitudes of the taps remain; of the channel with the largest.
+        let magnitude = wide_kernel.abs()?.flatten_from(1)?.sum(1)?.max(0)?.to_scalar::<f64>()?;
+        let unit = if image.dtype() == DType::F32 { 2f64.powi(-24) } else { 2f64.powi(-53) };
+        let error = (got.to_device(&Device::Cpu)?.to_dtype(DType::F64)? - want)?.abs()?.flatten_all()?.max(0)?;
+        let error = error.to_scalar::<f64>()?;
+        assert!(error <= Winograd::ERROR * unit * magnitude, "{error} for {image:?}, {kernel:?}, padding {padding}");
+        Ok(())
+    }
+
+    #[test]
+    fn tiles_are_the_convolution_of_the_cpu() -> Result<()> {
+        let device = Device::new_rocm(0)?;
+        let random = |dims: &[usize], dtype| Tensor::rand(-1f64, 1f64, dims, &device)?.to_dtype(dtype);
+        for dtype in [DType::F32, DType::F64] {
+            for padding in 0..4 {
+                for (batch, channels, out, height, width) in
+                    [(1, 1, 1, 3, 3), (3, 5, 7, 9, 14), (2, 17, 4, 12, 8), (1, 3, 2, 4, 21)]
+                {
+                    for at_once in [1, 2] {
+                        let (image, kernel) =
+                            (random(&[batch, channels, height, width], dtype)?, random(&[out, channels, 3, 3], dtype)?);
+                        check(&image, &kernel, padding, at_once)?;
+                        check(&image.transpose(2, 3)?, &kernel, padding, at_once)?;
+                        check(&image.flip(&[3])?.narrow(1, 0, channels)?, &kernel, padding, batch)?;
+                        let (signal, taps) =
+                            (image.narrow(2, 1, 1)?.squeeze(2)?, kernel.narrow(2, 1, 1)?.squeeze(2)?.contiguous()?);
+                        check(&signal, &taps, padding, at_once)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tiles_are_chosen_for_many_channels() -> Result<()> {
+        let device = Device::new_rocm(0)?;
+        let params = Convolution { padding: 1, ..Default::default() };
+        let chosen = |channels: usize, dtype| -> Result<bool> {
+            let image = Tensor::ones((1, channels, 32, 32), dtype, &device)?;
+            let kernel = Tensor::ones((channels, channels, 3, 3), dtype, &device)?;
+            let ((image, image_l), (kernel, kernel_l)) = (image.storage_and_layout(), kernel.storage_and_layout());
+            let (Storage::Rocm(image), Storage::Rocm(kernel)) = (&*image, &*kernel) else { panic!("on the device") };
+            Ok(forwards(&params, (image, image_l), (kernel, kernel_l), &[1, channels, 32, 32])?.is_some())
+        };
+        assert!(chosen(64, DType::F32)? && chosen(64, DType::F64)?);
+        assert!(!chosen(64, DType::F16)? && !chosen(2, DType::F32)?);
+        Ok(())
+    }
+}
