@@ -212,7 +212,8 @@ fn takes_any_layout(bench: &Bench, random: &mut Random) {
 
 /// Rows at and beyond what the shared memory of the kernel for one row of activations has room for.
 fn takes_long_rows(bench: &Bench, random: &mut Random) {
-    for (format, columns) in [(BlockFormat::Q4_0, 16_384), (BlockFormat::Q4_0, 16_416), (BlockFormat::Q6K, 16_640)] {
+    let edges = [(BlockFormat::Q4_0, 16_384), (BlockFormat::Q4_0, 16_416)];
+    for (format, columns) in edges.into_iter().chain(QUANTIZED.map(|format| (format, 16_640))) {
         let matrix = Matrix::random(bench, random, format, [3, columns], 0.1);
         let values: Vec<f32> = (0..columns).map(|_| random.between(-1.0, 1.0) as f32).collect();
         product::<f32, f32>(bench, &matrix, &values, 1, || format!("{columns} activations times {format}"));
