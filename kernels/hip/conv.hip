@@ -1,4 +1,5 @@
-// Convolutions and transposed convolutions in one and two dimensions, their column forms, pools and upsampling.
+// Convolutions and transposed convolutions in one and two dimensions, their column forms, their tiles (winograd.h), pools and
+// upsampling.
 //
 // `conv2d` is a tiled product that gathers its right factor from the image (implicit.h), with `_small` tiles for small
 // results and a `_direct` variant, one thread an output, for groups of few channels, where a tile would stay empty.
