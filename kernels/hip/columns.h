@@ -36,40 +36,73 @@ template <typename T> DEVICE void image_to_columns(const T *image, T *columns, c
 }
 
 // The taps that reach an element of a transposed result along one axis: `first`, then every `stride`-th, each from the
-// input place `back` before the one of the tap before. One division instead of one a tap.
+// input place one before that of the tap before. Divides once; the next element's come by counting.
 struct Taps {
-    u32 first, stride;
-    i32 from, back;
-    static MEMBER Taps of(u32 out, u32 step, u32 padding, u32 spread) {
-        const u32 at = out + padding;
-        if (spread != 1) return Taps{0, 1, 0, 0};
-        const u32 from = at / step;
-        return Taps{at - from * step, step, i32(from), 1};
+    u32 first, from;
+    static MEMBER Taps of(u32 out, u32 step, u32 padding) {
+        const u32 at = out + padding, from = at / step;
+        return Taps{at - from * step, from};
     }
+    MEMBER Taps next(u32 step) const { return first + 1 == step ? Taps{0, from + 1} : Taps{first + 1, from}; }
 };
 
+// The sum of all columns that reach `N` neighbouring elements of an image along x; `plane` begins with the first tap's.
+template <u32 N, typename T>
+DEVICE Vec<T, N> reached_sums(const T *plane, const Place &at, const Window &w) {
+    const u64 places = u64(w.height) * w.width;
+    SumType<T> sums[N];
+    UNROLL
+    for (u32 j = 0; j < N; j++) sums[j] = 0;
+    if (w.spread_y == 1 && w.spread_x == 1) {
+        const Taps by_y = Taps::of(at.y, w.step_y, w.padding_y);
+        Taps by_x[N];
+        by_x[0] = Taps::of(at.x, w.step_x, w.padding_x);
+        UNROLL
+        for (u32 j = 1; j < N; j++) by_x[j] = by_x[j - 1].next(w.step_x);
+        u32 y = by_y.from;
+        for (u32 tap_y = by_y.first; tap_y < w.kernel_height; tap_y += w.step_y, y--) {
+            if (y >= w.height) continue; // before the first place too: the difference wraps around
+            const T *row = plane + u64(tap_y * w.kernel_width) * places + y * w.width;
+            UNROLL
+            for (u32 j = 0; j < N; j++) {
+                u32 x = by_x[j].from;
+                for (u32 tap_x = by_x[j].first; tap_x < w.kernel_width; tap_x += w.step_x, x--) {
+                    if (x < w.width) sums[j] += to_sum(row[tap_x * places + x]);
+                }
+            }
+        }
+    } else {
+        for (u32 tap_y = 0; tap_y < w.kernel_height; tap_y++) {
+            u32 y, x;
+            if (!reached_from(at.y, tap_y, w.step_y, w.padding_y, w.spread_y, w.height, y)) continue;
+            const T *row = plane + u64(tap_y * w.kernel_width) * places + y * w.width;
+            for (u32 tap_x = 0; tap_x < w.kernel_width; tap_x++) {
+                UNROLL
+                for (u32 j = 0; j < N; j++) {
+                    const bool reaches = reached_from(at.x + j, tap_x, w.step_x, w.padding_x, w.spread_x, w.width, x);
+                    if (reaches) sums[j] += to_sum(row[tap_x * places + x]);
+                }
+            }
+        }
+    }
+    Vec<T, N> made;
+    UNROLL
+    for (u32 j = 0; j < N; j++) made[j] = from_sum<T>(sums[j]);
+    return made;
+}
+
 // image[batch, channel, y, x] = the sum of all columns[batch, channel, tap, place] that reach it. Each thread gathers for
-// one element of the image, in a fixed order and without atomics. The window describes the columns' places as its image.
+// one element of the image or a few along x, in a fixed order and without atomics. The window describes the columns' places
+// as its image.
+template <u32 N, typename T> DEVICE void columns_to_image_by(const T *columns, T *image, const Window &w, u32 index) {
+    const Place at = place_of(index * N, w);
+    const u64 first = (u64(at.batch) * w.out_channels.divisor + at.channel) * w.kernel_area.divisor;
+    const T *plane = columns + first * w.height * w.width;
+    store<N>(image + u64(index) * N, reached_sums<N>(plane, at, w));
+}
 template <typename T> DEVICE void columns_to_image(const T *columns, T *image, const Window &w) {
     const u32 index = block_x() * WINDOW_THREADS + thread_x();
     if (index >= w.count) return;
-    const Place at = place_of(index, w);
-    const u64 places = u64(w.height) * w.width;
-    const u64 plane = (u64(at.batch) * w.out_channels.divisor + at.channel) * w.kernel_area.divisor;
-    const Taps by_y = Taps::of(at.y, w.step_y, w.padding_y, w.spread_y);
-    const Taps by_x = Taps::of(at.x, w.step_x, w.padding_x, w.spread_x);
-    SumType<T> sum = 0;
-    u32 y = u32(by_y.from);
-    for (u32 tap_y = by_y.first; tap_y < w.kernel_height; tap_y += by_y.stride, y -= u32(by_y.back)) {
-        if (by_y.back == 0 && !reached_from(at.y, tap_y, w.step_y, w.padding_y, w.spread_y, w.height, y)) continue;
-        if (y >= w.height) continue; // before the first place too: the difference wraps around
-        u32 x = u32(by_x.from);
-        for (u32 tap_x = by_x.first; tap_x < w.kernel_width; tap_x += by_x.stride, x -= u32(by_x.back)) {
-            if (by_x.back == 0 && !reached_from(at.x, tap_x, w.step_x, w.padding_x, w.spread_x, w.width, x)) continue;
-            if (x >= w.width) continue;
-            const u64 tap = plane + tap_y * w.kernel_width + tap_x;
-            sum += to_sum(columns[tap * places + u64(y) * w.width + x]);
-        }
-    }
-    image[index] = from_sum<T>(sum);
+    if (w.across == 1) columns_to_image_by<1>(columns, image, w, index);
+    else columns_to_image_by<Across<T>::count>(columns, image, w, index);
 }

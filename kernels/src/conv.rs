@@ -303,9 +303,10 @@ impl Kernels {
         slide.launches(root, slide.out_per_batch(), |window, first| {
             let from = columns.ptr().offset(slide.image_bytes(first, dtype));
             let to = out.ptr().offset(slide.out_bytes(first, dtype));
+            let window = window.across(dtype, slide.out.x, to);
             let config = LaunchConfig::for_elements(window.count() as usize, WINDOW_THREADS);
             // SAFETY: the parameters of the kernel in `hip/conv.hip`; both sizes were checked.
-            unsafe { function.launch(out.stream(), config, &(from, to, *window)) }
+            unsafe { function.launch(out.stream(), config, &(from, to, window)) }
         })
     }
 }
