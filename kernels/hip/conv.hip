@@ -124,6 +124,12 @@ FOR_ALL_DTYPES(WINDOWS)
     }                                                                                              \
     KERNEL(WINDOW_THREADS) winograd_weights1d_##T(const T *weights, T *tiles, u32 count) {         \
         weights_to_tiles<1>(weights, tiles, count);                                                \
+    }                                                                                              \
+    KERNEL(WINDOW_THREADS) winograd_phases_##T(const T *weights, T *tiles, Phases w) {             \
+        phases_to_tiles<POINTS>(weights, tiles, w);                                                \
+    }                                                                                              \
+    KERNEL(WINDOW_THREADS) winograd_phases1d_##T(const T *weights, T *tiles, Phases w) {           \
+        phases_to_tiles<1>(weights, tiles, w);                                                     \
     }
 WINOGRAD(f32)
 WINOGRAD(f64)

@@ -3,6 +3,9 @@
 // each channel's taps become 6 (x 6) values, one for each plane; a product for each plane sums over the channels, and what it
 // makes of a tile turns back into results. Here are the three ways between; the products are someone else's.
 //
+// A transposed convolution is one of three taps for each phase: results `step` apart, which see the same places of the image.
+// All phases share the image's tiles; they are channels of the result, which come together when it is written.
+//
 // A tile of one axis is a polynomial that is multiplied at the points 0, +-NEAR, +-FAR and infinity. With the points that
 // textbooks take, 1 and 2, errors are four to six times those of a plain sum; with these they are about twice (measured with
 // 16 and 128 channels of normal numbers), and all constants of the image's and the result's transforms are exact.
@@ -13,8 +16,11 @@ constexpr u32 TILE = 4, TAPS = 3, POINTS = TILE + TAPS - 1;
 // Mirrored by `Tiles` in src/winograd.rs. The image is the one that is read, or the result that is written.
 struct Tiles {
     Divider across, down, places; // tiles along x, along y, and of all batches together
-    u32 count;                    // channels times places
-    u32 height, width, padding;
+    Divider channels;             // of one phase
+    u32 count;                    // channels of all phases times places
+    u32 height, width;
+    i32 padding;
+    u32 step;    // of a transposed convolution; 1 otherwise
     u32 vectors; // rows of the result are whole tiles, aligned
     u64 batch_stride, channel_stride, row_stride, column_stride;
 };
@@ -74,6 +80,15 @@ DEVICE void turn_both(T (&tile)[ROWS][POINTS], void (&turn)(T (&)[POINTS])) {
     }
 }
 
+// Writes each value of a tile into its plane; `to` is its place in the first.
+template <u32 ROWS, typename T> DEVICE void put_tile(const T (&tile)[ROWS][POINTS], T *to, u32 plane) {
+    UNROLL
+    for (u32 y = 0; y < ROWS; y++) {
+        UNROLL
+        for (u32 x = 0; x < POINTS; x++) to[u64(y * POINTS + x) * plane] = tile[y][x];
+    }
+}
+
 // Where tile `index` of (channel, batch, y, x) lies.
 struct TilePlace {
     u32 channel, batch, y, x;
@@ -90,7 +105,7 @@ template <u32 ROWS, typename T> DEVICE void image_to_tiles(const T *image, T *ti
     if (index >= w.count) return;
     const TilePlace at = tile_place(index, w);
     const T *plane = image + at.batch * w.batch_stride + at.channel * w.channel_stride;
-    const i32 top = ROWS == 1 ? 0 : i32(at.y) - i32(w.padding), left = i32(at.x) - i32(w.padding);
+    const i32 top = ROWS == 1 ? 0 : i32(at.y) - w.padding, left = i32(at.x) - w.padding;
     T tile[ROWS][POINTS];
     UNROLL
     for (u32 y = 0; y < ROWS; y++) {
@@ -102,11 +117,7 @@ template <u32 ROWS, typename T> DEVICE void image_to_tiles(const T *image, T *ti
         }
     }
     turn_both<ROWS, ROWS, POINTS>(tile, Points<T>::from_image);
-    UNROLL
-    for (u32 y = 0; y < ROWS; y++) {
-        UNROLL
-        for (u32 x = 0; x < POINTS; x++) tiles[u64(y * POINTS + x) * w.count + index] = tile[y][x];
-    }
+    put_tile(tile, tiles + index, w.count);
 }
 
 // tiles[plane, out, channel] of weights (out, channel, taps), `count` of them.
@@ -122,14 +133,41 @@ template <u32 ROWS, typename T> DEVICE void weights_to_tiles(const T *weights, T
         for (u32 x = 0; x < TAPS; x++) tile[y][x] = taps[y * TAPS + x];
     }
     turn_both<ROWS, rows, POINTS>(tile, Points<T>::from_taps);
-    UNROLL
-    for (u32 y = 0; y < ROWS; y++) {
-        UNROLL
-        for (u32 x = 0; x < POINTS; x++) tiles[u64(y * POINTS + x) * count + index] = tile[y][x];
-    }
+    put_tile(tile, tiles + index, count);
 }
 
-// The result of tiles[plane, out, batch, tile].
+// Mirrored by `Phases` in src/winograd.rs.
+struct Phases {
+    Divider channels, out;
+    u32 count; // phases times `out` times `channels`
+    u32 step, kernel;
+    i32 last; // the tap of the first phase that sees the first place of its three
+};
+// tiles[plane, phase, out, channel] of weights (channel, out, kernel) of a transposed convolution. Where a phase has fewer
+// than three taps, the others are zero.
+template <u32 ROWS, typename T> DEVICE void phases_to_tiles(const T *weights, T *tiles, const Phases &w) {
+    const u32 index = block_x() * WINDOW_THREADS + thread_x();
+    if (index >= w.count) return;
+    const Division channel = divide(index, w.channels), out = divide(channel.quotient, w.out);
+    constexpr u32 rows = ROWS == 1 ? 1 : TAPS;
+    const u32 down = ROWS == 1 ? 1 : w.kernel, phase_y = ROWS == 1 ? 0 : out.quotient / w.step;
+    const u32 phase_x = out.quotient - phase_y * w.step;
+    const T *taps = weights + (u64(channel.remainder) * w.out.divisor + out.remainder) * (down * w.kernel);
+    T tile[ROWS][POINTS];
+    UNROLL
+    for (u32 y = 0; y < rows; y++) {
+        const u32 tap_y = ROWS == 1 ? 0 : u32(i32(phase_y) + w.last - i32(y * w.step));
+        UNROLL
+        for (u32 x = 0; x < TAPS; x++) {
+            const u32 tap_x = u32(i32(phase_x) + w.last - i32(x * w.step));
+            tile[y][x] = tap_y < down && tap_x < w.kernel ? taps[tap_y * w.kernel + tap_x] : T(0);
+        }
+    }
+    turn_both<ROWS, rows, POINTS>(tile, Points<T>::from_taps);
+    put_tile(tile, tiles + index, w.count);
+}
+
+// The result of tiles[plane, phase, out, batch, tile].
 template <u32 ROWS, typename T> DEVICE void tiles_to_result(const T *tiles, T *out, const Tiles &w) {
     const u32 index = block_x() * WINDOW_THREADS + thread_x();
     if (index >= w.count) return;
@@ -141,11 +179,14 @@ template <u32 ROWS, typename T> DEVICE void tiles_to_result(const T *tiles, T *o
     }
     turn_both<ROWS, ROWS, TILE>(tile, Points<T>::to_result);
     const TilePlace at = tile_place(index, w);
-    T *plane = out + at.batch * w.batch_stride + at.channel * w.channel_stride;
+    const Division phase = divide(at.channel, w.channels);
+    const u32 phase_y = ROWS == 1 ? 0 : phase.quotient / w.step, phase_x = phase.quotient - phase_y * w.step;
+    T *plane = out + at.batch * w.batch_stride + phase.remainder * w.channel_stride;
     UNROLL
     for (u32 y = 0; y < (ROWS == 1 ? 1 : TILE); y++) {
-        if (at.y + y >= w.height) break;
-        T *row = plane + (at.y + y) * w.row_stride + at.x;
+        const u32 to_y = ROWS == 1 ? 0 : (at.y + y) * w.step + phase_y;
+        if (to_y >= w.height) break;
+        T *row = plane + to_y * w.row_stride;
         if (w.vectors) {
             constexpr u32 N = Across<T>::count;
             UNROLL
@@ -153,12 +194,13 @@ template <u32 ROWS, typename T> DEVICE void tiles_to_result(const T *tiles, T *o
                 Vec<T, N> some;
                 UNROLL
                 for (u32 j = 0; j < N; j++) some[j] = tile[y][x + j];
-                store<N>(row + x, some);
+                store<N>(row + at.x + x, some);
             }
         } else {
             UNROLL
             for (u32 x = 0; x < TILE; x++) {
-                if (at.x + x < w.width) row[x] = tile[y][x];
+                const u32 to_x = (at.x + x) * w.step + phase_x;
+                if (to_x < w.width) row[to_x] = tile[y][x];
             }
         }
     }

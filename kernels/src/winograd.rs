@@ -1,5 +1,6 @@
 //! Convolutions of three taps in tiles (`hip/winograd.h`): the ways into tiles and back. Between them stand products, one for
-//! each plane, which are the caller's: (plane, out, channel) times (plane, channel, place) makes (plane, out, place).
+//! each plane, which are the caller's: (plane, row, channel) times (plane, channel, place) makes (plane, row, place), where
+//! rows are the channels of the result, of each phase of a transposed convolution.
 //!
 //! An element of the result is a sum over all planes of sums over all channels, and whatever a tile sees takes part in it: errors
 //! are about twice those of adding up all terms in turn where signs are mixed, and half of them where they are not
@@ -32,10 +33,12 @@ struct Tiles {
     across: Divider,
     down: Divider,
     places: Divider,
+    channels: Divider,
     count: u32,
     height: u32,
     width: u32,
-    padding: u32,
+    padding: i32,
+    step: u32,
     vectors: u32,
     batch_stride: u64,
     channel_stride: u64,
@@ -43,17 +46,38 @@ struct Tiles {
     column_stride: u64,
 }
 
-// SAFETY: integers with no padding (14 of four bytes, then eight-byte ones), laid out as in C.
+// SAFETY: integers with no padding (18 of four bytes, then eight-byte ones), laid out as in C.
 unsafe impl DeviceCopy for Tiles {}
+
+/// `hip/winograd.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Phases {
+    channels: Divider,
+    out: Divider,
+    count: u32,
+    step: u32,
+    kernel: u32,
+    last: i32,
+}
+
+// SAFETY: ten integers of four bytes, laid out as in C.
+unsafe impl DeviceCopy for Phases {}
 
 /// A convolution in tiles: its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
     flat: bool,
+    transposed: bool,
     batches: usize,
     channels: usize,
     out_channels: usize,
-    padding: usize,
+    /// Taps along an axis, and of a transposed convolution the elements from one result of a phase to the next.
+    kernel: usize,
+    step: usize,
+    /// Elements before the first that the first tile begins at, and the tap of the first phase that sees it.
+    padding: i32,
+    last: i32,
     size: Pair,
     out: Pair,
 }
@@ -68,27 +92,57 @@ impl Winograd {
     /// The convolution of an image of (batch, channel, ...) with a kernel of (out, channel, ...), where it can be done in tiles:
     /// three taps along each axis, no step, no spread, no groups.
     pub fn of(params: &Convolution, image: &[usize], kernel: &[usize]) -> Option<Self> {
-        let plain = params.stride == 1 && params.dilation == 1 && params.groups == 1;
-        let (flat, size) = match (image, kernel) {
-            (&[_, _, x], &[_, _, TAPS]) => (true, Pair::flat(x)),
-            (&[_, _, y, x], &[_, _, TAPS, TAPS]) => (false, Pair { y, x }),
+        let Convolution { stride: 1, dilation: 1, groups: 1, padding, .. } = *params else { return None };
+        let (&[out_channels, channels, ref taps @ ..], Some(_)) = (kernel, i32::try_from(padding).ok()) else {
+            return None;
+        };
+        let along = |size| places("conv2d", size, TAPS, 1, padding, 1).ok();
+        let all = taps.iter().all(|&taps| taps == TAPS);
+        Self::checked(image, channels, out_channels, taps, along, (1, padding as i32, 0)).filter(|_| all)
+    }
+
+    /// The transposed convolution with a kernel of (channel, out, ...), where it can: the same number of taps along each axis, no
+    /// spread, no groups, and no more than three places that results from one to the next whole step see.
+    pub fn transposed(params: &Convolution, image: &[usize], kernel: &[usize]) -> Option<Self> {
+        let Convolution { stride, dilation: 1, groups: 1, .. } = *params else { return None };
+        let &[channels, out_channels, ref taps @ ..] = kernel else { return None };
+        let (&count, sizes) = (taps.first()?, [stride, params.padding, *taps.first()?]);
+        let [step, padding, taps_along] = sizes.map(|size| i32::try_from(size).unwrap_or(i32::MAX));
+        let small = stride > 0 && sizes.iter().all(|&size| size < 1 << 15);
+        if !small || taps.iter().any(|&taps| taps != count) {
+            return None;
+        }
+        // Tap r of phase p sees the place (p + padding - r) / step from its own on, if that is whole.
+        let (first, end) = (-(taps_along - 1 - padding).div_euclid(step), (step - 1 + padding).div_euclid(step));
+        let along = |size| params.places_transposed(size, count).ok();
+        let plan = Self::checked(image, channels, out_channels, taps, along, (stride, -first, padding - step * first));
+        plan.filter(|_| end - first < TAPS as i32).map(|plan| Self { transposed: true, ..plan })
+    }
+
+    /// What both have in common; nothing where the channels do not match or 32 bits do not count something.
+    fn checked(
+        image: &[usize],
+        channels: usize,
+        out_channels: usize,
+        taps: &[usize],
+        along: impl Fn(usize) -> Option<usize>,
+        (step, padding, last): (usize, i32, i32),
+    ) -> Option<Self> {
+        let (flat, batches, given, size) = match (image, taps) {
+            (&[batches, given, x], &[_]) => (true, batches, given, Pair::flat(x)),
+            (&[batches, given, y, x], &[_, _]) => (false, batches, given, Pair { y, x }),
             _ => return None,
         };
-        let along = |size| places("conv2d", size, TAPS, 1, params.padding, 1).ok();
         let out = Pair { y: if flat { 1 } else { along(size.y)? }, x: along(size.x)? };
-        let it = Self {
-            flat,
-            batches: image[0],
-            channels: image[1],
-            out_channels: kernel[0],
-            padding: params.padding,
-            size,
-            out,
-        };
-        let indices = [image[1].max(kernel[0]).checked_mul(it.places())?, image[1].checked_mul(kernel[0])?];
-        let reach = [out.y, out.x].map(|size| size + params.padding + POINTS);
+        let kernel = taps[0];
+        let it =
+            Self { flat, transposed: false, batches, channels, out_channels, kernel, step, padding, last, size, out };
+        let phases = if flat { step } else { step.checked_mul(step)? };
+        let rows = out_channels.checked_mul(phases)?;
+        let indices = [channels.max(rows).checked_mul(it.places())?, channels.checked_mul(rows)?];
+        let reach = [out.y, out.x, size.y, size.x].map(|size| size + padding.unsigned_abs() as usize + POINTS * step);
         let counted = indices.into_iter().chain(reach).all(|count| (count as u64) < INDEX_LIMIT);
-        (plain && image[1] == kernel[1] && counted).then_some(it)
+        (given == channels && counted).then_some(it)
     }
 
     /// Whether tiles are faster than a product with all taps, on a device and in a dtype: there are kernels for f32 and f64, as
@@ -98,15 +152,16 @@ impl Winograd {
     }
 
     fn pays_by(&self, sheet: Sheet, dtype: DType, columns: bool) -> bool {
-        let [channels, out, places] = [self.channels, self.out_channels, self.places()].map(|size| size as f64);
-        let (planes, results) = (self.planes() as f64, self.batches as f64 * self.out.area() as f64);
-        let taps = if self.flat { TAPS } else { TAPS * TAPS } as f64;
-        let (size, pair) = (dtype.size() as f64, channels * out);
+        let [channels, rows, places] = [self.channels, self.rows(), self.places()].map(|size| size as f64);
+        let (planes, size, out) = (self.planes() as f64, dtype.size() as f64, self.out_channels as f64);
+        // Columns are as wide as the image that the taps are moved over; a transposed convolution writes them for its result.
+        let (over, seen) = if self.transposed { (self.size, out) } else { (self.out, channels) };
+        let taps = self.taps() as f64 * self.batches as f64 * over.area() as f64;
         // Everything in between is written and read once.
-        let seen = if columns { channels * taps * results } else { 0.0 };
-        let whole = sheet.time(1 + usize::from(columns), dtype, 2.0 * pair * taps * results, 2.0 * size * seen);
-        let between = planes * (pair + (channels + out) * places);
-        let tiled = sheet.time(4, dtype, 2.0 * planes * pair * places, 2.0 * size * between);
+        let seen = if columns { seen * taps } else { 0.0 };
+        let whole = sheet.time(1 + usize::from(columns), dtype, 2.0 * channels * out * taps, 2.0 * size * seen);
+        let between = planes * (channels * rows + (channels + rows) * places);
+        let tiled = sheet.time(4, dtype, 2.0 * planes * channels * rows * places, 2.0 * size * between);
         let enough = self.channels >= LEAST && self.out_channels >= LEAST;
         matches!(dtype, DType::F32 | DType::F64) && enough && tiled < whole
     }
@@ -122,8 +177,21 @@ impl Winograd {
 
     /// Tiles of a channel, of all batches.
     pub fn places(&self) -> usize {
-        let tiles = |size: usize| size.div_ceil(TILE);
+        let tiles = |size: usize| size.div_ceil(self.step).div_ceil(TILE);
         self.batches * if self.flat { 1 } else { tiles(self.out.y) } * tiles(self.out.x)
+    }
+
+    /// Channels of the result, of all phases.
+    pub fn rows(&self) -> usize {
+        self.out_channels * if self.flat { self.step } else { self.step * self.step }
+    }
+
+    fn taps(&self) -> usize {
+        if self.flat {
+            self.kernel
+        } else {
+            self.kernel * self.kernel
+        }
     }
 
     fn root(&self, two: &'static str, one: &'static str) -> &'static str {
@@ -135,17 +203,19 @@ impl Winograd {
     }
 
     /// Of the image that is read or the result that is written.
-    fn tiles(&self, channels: usize, size: Pair, strides: [u64; 4], padding: usize, vectors: bool) -> Tiles {
-        let tiles = |size: usize| Divider::new(size.div_ceil(TILE) as u64);
+    fn tiles(&self, channels: usize, size: Pair, strides: [u64; 4], vectors: bool) -> Tiles {
+        let tiles = |size: usize| Divider::new(size.div_ceil(self.step).div_ceil(TILE) as u64);
         let [batch_stride, channel_stride, row_stride, column_stride] = strides;
         Tiles {
             across: tiles(self.out.x),
             down: tiles(self.out.y),
             places: Divider::new(self.places() as u64),
+            channels: Divider::new(self.out_channels as u64),
             count: (channels * self.places()) as u32,
             height: size.y as u32,
             width: size.x as u32,
-            padding: padding as u32,
+            padding: self.padding,
+            step: self.step as u32,
             vectors: u32::from(vectors),
             batch_stride,
             channel_stride,
@@ -163,34 +233,50 @@ impl Kernels {
         if [batches, channels, size.y, size.x] != [plan.batches, plan.channels, plan.size.y, plan.size.x] {
             return Err(Error::refused(format!("{root}: an image of {:?} is not that of {plan:?}", image.dims())));
         }
-        let shape = plan.tiles(channels, size, strides, plan.padding, false);
+        let shape = plan.tiles(channels, size, strides, false);
         let count = plan.planes() * channels * plan.places();
         fits(root, "the tiles", tiles.count(), count, tiles.dtype(), image.dtype())?;
         self.winograd(root, image, tiles, shape, shape.count)
     }
 
-    /// The tiles of a contiguous kernel: (plane, out, channel).
+    /// The tiles of a contiguous kernel: (plane, row, channel).
     pub fn winograd_weights(&self, plan: &Winograd, kernel: &Operand<'_>, tiles: &mut Output<'_>) -> Result<()> {
-        let root = plan.root("winograd_weights", "winograd_weights1d");
+        let root = match plan.transposed {
+            false => plan.root("winograd_weights", "winograd_weights1d"),
+            true => plan.root("winograd_phases", "winograd_phases1d"),
+        };
         contiguous(root, "the kernel", kernel)?;
-        let taps = if plan.flat { TAPS } else { TAPS * TAPS };
-        let count = plan.out_channels * plan.channels;
-        fits(root, "the kernel", kernel.count(), count * taps, kernel.dtype(), tiles.dtype())?;
+        let given = plan.out_channels * plan.channels * plan.taps();
+        fits(root, "the kernel", kernel.count(), given, kernel.dtype(), tiles.dtype())?;
+        let count = plan.rows() * plan.channels;
         fits(root, "the tiles", tiles.count(), count * plan.planes(), tiles.dtype(), kernel.dtype())?;
-        self.winograd(root, kernel, tiles, count as u32, count as u32)
+        let count = count as u32;
+        if !plan.transposed {
+            return self.winograd(root, kernel, tiles, count, count);
+        }
+        let shape = Phases {
+            channels: Divider::new(plan.channels as u64),
+            out: Divider::new(plan.out_channels as u64),
+            count,
+            step: plan.step as u32,
+            kernel: plan.kernel as u32,
+            last: plan.last,
+        };
+        self.winograd(root, kernel, tiles, shape, count)
     }
 
-    /// The result, (batch, out, ...), of contiguous tiles (plane, out, place).
+    /// The result, (batch, out, ...), of contiguous tiles (plane, row, place).
     pub fn winograd_result(&self, plan: &Winograd, tiles: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
         let root = plan.root("winograd_result", "winograd_result1d");
         contiguous(root, "the tiles", tiles)?;
         let (channels, dtype) = (plan.out_channels, tiles.dtype());
-        let count = plan.planes() * channels * plan.places();
+        let count = plan.planes() * plan.rows() * plan.places();
         fits(root, "the tiles", tiles.count(), count, dtype, out.dtype())?;
         let (width, area) = (plan.out.x as u64, plan.out.area());
         fits(root, "the result", out.count(), plan.batches * channels * area as usize, out.dtype(), dtype)?;
-        let vectors = plan.out.x.is_multiple_of(TILE) && out.ptr().address().is_multiple_of(16);
-        let shape = plan.tiles(channels, plan.out, [area * channels as u64, area, width, 1], 0, vectors);
+        let whole = plan.step == 1 && plan.out.x.is_multiple_of(TILE);
+        let vectors = whole && out.ptr().address().is_multiple_of(16);
+        let shape = plan.tiles(plan.rows(), plan.out, [area * channels as u64, area, width, 1], vectors);
         self.winograd(root, tiles, out, shape, shape.count)
     }
 
