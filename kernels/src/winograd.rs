@@ -321,6 +321,13 @@ mod tests {
             assert!(!pays(arch, DType::F16, [1, 128, 128]), "{arch}");
             assert!(!pays(arch, DType::F32, [1, 8, 128]), "{arch}");
         }
+        // A transposed one of 4 taps and step 2, and one whose phases are half empty.
+        let step = Convolution { padding: 1, stride: 2, ..Default::default() };
+        let turned = |arch, taps: usize| {
+            let plan = Winograd::transposed(&step, &[1, 128, 64, 64], &[128, 128, taps, taps]).unwrap();
+            plan.pays_by(Sheet::named(arch), DType::F32, true)
+        };
+        assert!(["sm_90", "gfx942", "gfx1100", "host"].into_iter().all(|arch| turned(arch, 4) && !turned(arch, 3)));
         // The weights are more than the image, or the kernels are done before they are started.
         for arch in ["sm_90", "gfx942", "gfx1100"] {
             assert!(!pays(arch, DType::F32, [1, 512, 8]), "{arch}");

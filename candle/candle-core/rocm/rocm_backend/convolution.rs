@@ -40,7 +40,11 @@ impl Call<'_> {
         }
         type Way =
             fn(&Convolution, (&RocmStorage, &Layout), (&RocmStorage, &Layout), &[usize]) -> Result<Option<RocmStorage>>;
-        let ways: &[Way] = if transposed { &[columns::backwards] } else { &[winograd::forwards, columns::forwards] };
+        let ways: [Way; 2] = if transposed {
+            [winograd::backwards, columns::backwards]
+        } else {
+            [winograd::forwards, columns::forwards]
+        };
         for way in ways {
             if let Some(result) = way(&params, (image, image_l), (kernel, kernel_l), &out_dims)? {
                 return Ok(result);

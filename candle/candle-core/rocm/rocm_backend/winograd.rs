@@ -1,11 +1,14 @@
-//! Convolutions of three taps in tiles: image and kernel become planes, each a product over the channels, and the planes become
-//! the result. In two dimensions that is a quarter of the arithmetic of all taps, for f32 and f64, where matrix units are slow
-//! or missing. How exact it is, and when it pays, `kernels::Winograd` says.
+//! Convolutions of three taps in tiles, transposed ones included: image and kernel become planes, each a product over the
+//! channels, and the planes become the result. In two dimensions that is a quarter of the arithmetic of all taps, for f32 and
+//! f64, where matrix units are slow or missing. How exact it is, and when it pays, `kernels::Winograd` says.
 
 use super::columns::{AT_ONCE, MOST};
 use super::kernels::{Convolution, Operand, OperandMut, Winograd};
 use super::{kernel_dtype, matmul, RocmStorage, WrapErr};
 use crate::{Layout, Result};
+
+/// How tiles are laid over a convolution of an image and a kernel with these dimensions.
+type Plan = fn(&Convolution, &[usize], &[usize]) -> Option<Winograd>;
 
 /// A convolution with a contiguous kernel, or nothing where other ways serve better.
 pub(super) fn forwards(
@@ -14,22 +17,42 @@ pub(super) fn forwards(
     kernel: (&RocmStorage, &Layout),
     out_dims: &[usize],
 ) -> Result<Option<RocmStorage>> {
+    where_it_pays(Winograd::of, params, image, kernel, out_dims)
+}
+
+/// A transposed convolution with a contiguous kernel, likewise.
+pub(super) fn backwards(
+    params: &Convolution,
+    image: (&RocmStorage, &Layout),
+    kernel: (&RocmStorage, &Layout),
+    out_dims: &[usize],
+) -> Result<Option<RocmStorage>> {
+    where_it_pays(Winograd::transposed, params, image, kernel, out_dims)
+}
+
+fn where_it_pays(
+    plan: Plan,
+    params: &Convolution,
+    image: (&RocmStorage, &Layout),
+    kernel: (&RocmStorage, &Layout),
+    out_dims: &[usize],
+) -> Result<Option<RocmStorage>> {
     let (device, element) = (&image.0.device, kernel_dtype(image.0.slice.dtype(), "conv")?);
-    let (image_dims, kernel_dims) = (image.1.dims(), kernel.1.dims());
-    let plan = Winograd::of(params, image_dims, kernel_dims);
-    let Some(plan) = plan.filter(|plan| plan.pays(device.hip_device(), element, device.rocblas().is_some())) else {
+    let whole = plan(params, image.1.dims(), kernel.1.dims());
+    let Some(whole) = whole.filter(|plan| plan.pays(device.hip_device(), element, device.rocblas().is_some())) else {
         return Ok(None);
     };
-    let batches = image_dims[0].max(1);
-    let bytes = plan.planes() * plan.places().div_ceil(batches) * (image_dims[1] + kernel_dims[0]) * element.size();
+    let (batches, channels) = (image.1.dims()[0].max(1), image.1.dims()[1]);
+    let bytes = whole.planes() * whole.places().div_ceil(batches) * (channels + whole.rows()) * element.size();
     if bytes > MOST {
         return Ok(None);
     }
-    in_parts(params, image, kernel, out_dims, (AT_ONCE / bytes.max(1)).clamp(1, batches)).map(Some)
+    in_parts(plan, params, image, kernel, out_dims, (AT_ONCE / bytes.max(1)).clamp(1, batches)).map(Some)
 }
 
 /// The same for so many batches at once.
 fn in_parts(
+    plan: Plan,
     params: &Convolution,
     (image, image_l): (&RocmStorage, &Layout),
     (kernel, kernel_l): (&RocmStorage, &Layout),
@@ -38,18 +61,17 @@ fn in_parts(
 ) -> Result<RocmStorage> {
     let (device, dtype, op) = (&image.device, image.slice.dtype(), "conv");
     let (kernels, element) = (device.kernels(), kernel_dtype(dtype, op)?);
-    let &[batches, rows, ref size @ ..] = out_dims else { crate::bail!("a convolution into {out_dims:?}") };
-    let (depth, in_batch) = (image_l.dims()[1], rows * size.iter().product::<usize>());
+    let (batches, depth, in_batch) = (out_dims[0], image_l.dims()[1], out_dims[1..].iter().product::<usize>());
     let mut out = RocmStorage::uninitialised(device, dtype, batches * in_batch)?;
     let taps = kernel.operand(kernel_l, op)?;
     let mut weights: Option<RocmStorage> = None;
     for first in (0..batches).step_by(at_once.max(1)) {
         let count = at_once.min(batches - first);
         let part = image_l.narrow(0, first, count)?;
-        let Some(plan) = Winograd::of(params, part.dims(), kernel_l.dims()) else {
+        let Some(plan) = plan(params, part.dims(), kernel_l.dims()) else {
             crate::bail!("a convolution of {:?} by {:?} is not done in tiles", part.dims(), kernel_l.dims())
         };
-        let (planes, places) = (plan.planes(), plan.places());
+        let (planes, places, rows) = (plan.planes(), plan.places(), plan.rows());
         let weights = match &mut weights {
             Some(weights) => weights,
             none => none.insert(RocmStorage::filled(device, dtype, planes * rows * depth, op, |tiles| {
@@ -81,23 +103,35 @@ mod tests {
 
     /// The tiles of an image and a kernel on the device against the CPU's convolution in f64.
     fn check(image: &Tensor, kernel: &Tensor, padding: usize, at_once: usize) -> Result<()> {
-        let params = Convolution { padding, ..Default::default() };
-        let wide = [image, kernel].map(|tensor| tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64));
-        let [wide_image, wide_kernel] = wide;
-        let (wide_image, wide_kernel) = (wide_image?, wide_kernel?);
-        let convolve = |image: &Tensor, kernel: &Tensor| match image.rank() {
-            3 => image.conv1d(kernel, padding, 1, 1, 1),
-            _ => image.conv2d(kernel, padding, 1, 1, 1),
+        check_with(false, &Convolution { padding, ..Default::default() }, image, kernel, at_once)
+    }
+
+    fn check_with(
+        transposed: bool,
+        params: &Convolution,
+        image: &Tensor,
+        kernel: &Tensor,
+        at_once: usize,
+    ) -> Result<()> {
+        let wide = |tensor: &Tensor| tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64);
+        let (wide_image, wide_kernel) = (wide(image)?, wide(kernel)?);
+        let &Convolution { stride, padding, output_padding, .. } = params;
+        let plan: Plan = if transposed { Winograd::transposed } else { Winograd::of };
+        let want = match (image.rank(), transposed) {
+            (3, false) => wide_image.conv1d(&wide_kernel, padding, 1, 1, 1)?,
+            (3, true) => wide_image.conv_transpose1d(&wide_kernel, padding, output_padding, stride, 1, 1)?,
+            (_, false) => wide_image.conv2d(&wide_kernel, padding, 1, 1, 1)?,
+            (_, true) => wide_image.conv_transpose2d(&wide_kernel, padding, output_padding, stride, 1)?,
         };
-        let want = convolve(&wide_image, &wide_kernel)?;
         let ((image_s, image_l), (kernel_s, kernel_l)) = (image.storage_and_layout(), kernel.storage_and_layout());
         let (Storage::Rocm(on_image), Storage::Rocm(on_kernel)) = (&*image_s, &*kernel_s) else {
             panic!("on the device")
         };
-        let got = in_parts(&params, (on_image, image_l), (on_kernel, kernel_l), want.dims(), at_once)?;
+        let got = in_parts(plan, params, (on_image, image_l), (on_kernel, kernel_l), want.dims(), at_once)?;
         let got = crate::tensor::from_storage(Storage::Rocm(got), want.dims(), BackpropOp::none(), false);
         // All of the image is within one, so that the magnitudes of the taps remain; of the channel with the largest.
-        let magnitude = wide_kernel.abs()?.flatten_from(1)?.sum(1)?.max(0)?.to_scalar::<f64>()?;
+        let sizes = wide_kernel.abs()?.transpose(0, usize::from(transposed))?.contiguous()?.flatten_from(1)?.sum(1)?;
+        let magnitude = sizes.max(0)?.to_scalar::<f64>()?;
         let unit = if image.dtype() == DType::F32 { 2f64.powi(-24) } else { 2f64.powi(-53) };
         let error = (got.to_device(&Device::Cpu)?.to_dtype(DType::F64)? - want)?.abs()?.flatten_all()?.max(0)?;
         let error = error.to_scalar::<f64>()?;
@@ -125,6 +159,28 @@ mod tests {
                         check(&signal, &taps, padding, at_once)?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tiles_are_the_transposed_convolution_of_the_cpu() -> Result<()> {
+        let device = Device::new_rocm(0)?;
+        let random = |dims: &[usize], dtype| Tensor::rand(-1f64, 1f64, dims, &device)?.to_dtype(dtype);
+        for dtype in [DType::F32, DType::F64] {
+            for (taps, stride, padding, output_padding) in
+                [(4, 2, 1, 0), (5, 2, 2, 1), (3, 1, 0, 0), (3, 2, 1, 1), (6, 3, 1, 2)]
+            {
+                let params = Convolution { stride, padding, output_padding, ..Default::default() };
+                let (image, kernel) = (random(&[3, 5, 9, 14], dtype)?, random(&[5, 4, taps, taps], dtype)?);
+                for at_once in [1, 2, 3] {
+                    check_with(true, &params, &image, &kernel, at_once)?;
+                    check_with(true, &params, &image.transpose(2, 3)?, &kernel, at_once)?;
+                }
+                // One signal: the CPU's transposed convolution of several is wrong.
+                let (signal, taps) = (random(&[1, 5, 17], dtype)?, random(&[5, 4, taps], dtype)?);
+                check_with(true, &params, &signal, &taps, 1)?;
             }
         }
         Ok(())

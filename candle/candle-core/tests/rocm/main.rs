@@ -334,6 +334,9 @@ fn windows() {
             (x * 0.0625)?.transpose(2, 3)?.conv2d(w, 2, 1, 1, 1)
         }),
         ("conv2d_tiles_groups", [1, 32, 24, 24], [48, 16, 3, 3], |x, w| (x * 0.0625)?.conv2d(w, 0, 1, 1, 2)),
+        ("conv_transpose2d_tiles", [2, 16, 17, 18], [16, 24, 4, 4], |x, w| {
+            (x * 0.0625)?.conv_transpose2d(w, 1, 0, 2, 1)
+        }),
         ("conv2d_one_tap", [2, 16, 5, 6], [24, 16, 1, 1], |x, w| x.conv2d(w, 0, 1, 1, 1)),
         ("conv_transpose2d_many", [2, 8, 5, 6], [8, 16, 4, 4], |x, w| x.conv_transpose2d(w, 1, 0, 2, 1)),
         ("conv_transpose2d_many_spread", [1, 8, 5, 6], [8, 16, 3, 3], |x, w| x.conv_transpose2d(w, 1, 1, 3, 2)),
