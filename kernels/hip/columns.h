@@ -35,7 +35,7 @@ template <typename T> DEVICE void image_to_columns(const T *image, T *columns, c
     else image_to_columns_by<Across<T>::count>(image, columns, w, index);
 }
 
-// The taps that reach an element of a transposed result along one axis: `first`, then every `stride`-th, each from the
+// The taps that reach an element of a transposed result along one axis: `first`, then every `step`-th, each from the
 // input place one before that of the tap before. Divides once; the next element's come by counting.
 struct Taps {
     u32 first, from;
@@ -63,12 +63,16 @@ DEVICE Vec<T, N> reached_sums(const T *plane, const Place &at, const Window &w) 
         for (u32 tap_y = by_y.first; tap_y < w.kernel_height; tap_y += w.step_y, y--) {
             if (y >= w.height) continue; // before the first place too: the difference wraps around
             const T *row = plane + u64(tap_y * w.kernel_width) * places + y * w.width;
-            UNROLL
-            for (u32 j = 0; j < N; j++) {
-                u32 x = by_x[j].from;
-                for (u32 tap_x = by_x[j].first; tap_x < w.kernel_width; tap_x += w.step_x, x--) {
-                    if (x < w.width) sums[j] += to_sum(row[tap_x * places + x]);
+            // All neighbours' loads of one round are on their way together.
+            for (u32 round = 0, start = 0; start < w.kernel_width; round++, start += w.step_x) {
+                SumType<T> seen[N];
+                UNROLL
+                for (u32 j = 0; j < N; j++) {
+                    const u32 tap_x = by_x[j].first + start, x = by_x[j].from - round;
+                    seen[j] = tap_x < w.kernel_width && x < w.width ? to_sum(row[tap_x * places + x]) : SumType<T>(0);
                 }
+                UNROLL
+                for (u32 j = 0; j < N; j++) sums[j] += seen[j];
             }
         }
     } else {

@@ -34,7 +34,7 @@ const fn case(
     Case { batch, channels, size, kernel, out, params }
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     case(1, 1, [3, 3], [1, 1], 1, params(1, 0, 1, 1, 0)),
     case(2, 5, [9, 7], [3, 3], 12, params(1, 1, 1, 1, 0)),
     case(1, 8, [12, 13], [3, 2], 70, params(2, 0, 1, 1, 0)),
@@ -46,6 +46,9 @@ const CASES: [Case; 12] = [
     case(2, 3, [0, 17], [0, 4], 10, params(3, 0, 1, 1, 0)),
     case(1, 9, [0, 30], [0, 3], 9, params(2, 1, 3, 3, 1)),
     case(1, 2, [4, 4], [2, 3], 130, params(1, 0, 1, 1, 0)),
+    // Transposed, their rows fall into fours.
+    case(2, 3, [5, 6], [4, 4], 8, params(2, 1, 1, 1, 0)),
+    case(1, 2, [4, 7], [3, 3], 4, params(2, 1, 2, 1, 1)),
     case(0, 2, [4, 4], [2, 2], 8, params(1, 0, 1, 1, 0)),
 ];
 
