@@ -140,7 +140,8 @@ impl Winograd {
         let phases = if flat { step } else { step.checked_mul(step)? };
         let rows = out_channels.checked_mul(phases)?;
         let indices = [channels.max(rows).checked_mul(it.places())?, channels.checked_mul(rows)?];
-        let reach = [out.y, out.x, size.y, size.x].map(|size| size + padding.unsigned_abs() as usize + POINTS * step);
+        let more = padding.unsigned_abs() as usize + POINTS * step;
+        let reach = [out.y, out.x, size.y, size.x].map(|size| size.saturating_add(more));
         let counted = indices.into_iter().chain(reach).all(|count| (count as u64) < INDEX_LIMIT);
         (given == channels && counted).then_some(it)
     }
@@ -178,7 +179,8 @@ impl Winograd {
     /// Tiles of a channel, of all batches.
     pub fn places(&self) -> usize {
         let tiles = |size: usize| size.div_ceil(self.step).div_ceil(TILE);
-        self.batches * if self.flat { 1 } else { tiles(self.out.y) } * tiles(self.out.x)
+        let down = if self.flat { 1 } else { tiles(self.out.y) };
+        self.batches.saturating_mul(down).saturating_mul(tiles(self.out.x))
     }
 
     /// Channels of the result, of all phases.

@@ -188,7 +188,12 @@ fn refused(bench: &Bench) {
     }
     assert_eq!(of(plain, &image, &[4, 2, 5, 3]), None);
     assert_eq!(of(plain, &image, &[4, 3, 3, 3]), None);
-    assert_eq!(of(plain, &[1, 2, 1 << 20, 1 << 20], &kernel), None, "more tiles than 32 bits count");
+    for image in
+        [[1, 2, 1 << 20, 1 << 20], [usize::MAX, 2, 8, 8], [1, 2, usize::MAX / 2, 8], [usize::MAX, 2, usize::MAX, 8]]
+    {
+        assert_eq!(of(plain, &image, &kernel), None, "more tiles than 32 bits count");
+        assert_eq!(Winograd::transposed(&plain, &image, &[2, 4, 3, 3]), None, "more tiles than 32 bits count");
+    }
     assert_eq!(of(Convolution::default(), &[1, 2, 2, 8], &kernel), None, "the window does not fit");
 
     let turned = |params: Convolution, taps: usize| Winograd::transposed(&params, &image, &[2, 4, taps, taps]);
