@@ -1,5 +1,5 @@
-// Writes that read nothing, or read only to copy: a constant into a contiguous or a strided tensor, and rows of one
-// matrix into rows of another. (The strided copy of a tensor is `ucopy` of the module unary.)
+// Writes that read nothing, or read only to copy: a constant into a contiguous or a strided tensor, rows of one matrix into
+// rows of another, and rows of several side by side. (The strided copy of a tensor is `ucopy` of the module unary.)
 #include "portable.h"
 
 #define FILL_THREADS 256
@@ -51,6 +51,48 @@ template <u32 WIDTH, typename T> DEVICE void copy2d(const Copy2d &shape, T *to, 
     }
 }
 
+// Matrices of one height side by side. Part p fills the pieces from start[p] on; a part that is not there starts beyond all of
+// them. Mirrored by `Concat` in src/fill.rs.
+#define CONCAT_PARTS 8
+template <typename T> struct Concat {
+    u32 count;      // pieces in all
+    Divider pieces; // of one row, all parts together
+    u64 to_stride;
+    u32 start[CONCAT_PARTS];
+    u64 stride[CONCAT_PARTS];
+    const T *from[CONCAT_PARTS];
+};
+template <u32 WIDTH, typename T> DEVICE void concat(const Concat<T> &parts, T *to) {
+    // Everything is loaded before anything is stored: the compiler cannot know that the parts are not the target.
+    Vec<T, WIDTH> piece[4];
+    u64 place[4];
+    UNROLL
+    for (u32 b = 0; b < 4; b++) {
+        u32 i = (block_x() * 4 + b) * FILL_THREADS + thread_x();
+        if (i < parts.count) {
+            Division at = divide(i, parts.pieces);
+            // No index but a constant one: parameters are not memory on every target.
+            u32 start = 0;
+            u64 stride = parts.stride[0];
+            const T *from = parts.from[0];
+            UNROLL
+            for (u32 p = 1; p < CONCAT_PARTS; p++) {
+                bool within = at.remainder >= parts.start[p];
+                start = within ? parts.start[p] : start;
+                stride = within ? parts.stride[p] : stride;
+                from = within ? parts.from[p] : from;
+            }
+            piece[b] = load<WIDTH>(from + at.quotient * stride + (u64)(at.remainder - start) * WIDTH);
+            place[b] = at.quotient * parts.to_stride + (u64)at.remainder * WIDTH;
+        }
+    }
+    UNROLL
+    for (u32 b = 0; b < 4; b++) {
+        u32 i = (block_x() * 4 + b) * FILL_THREADS + thread_x();
+        if (i < parts.count) store<WIDTH>(to + place[b], piece[b]);
+    }
+}
+
 #define ENTRY(T)                                                                                              \
     KERNEL(FILL_THREADS) fill_##T(u64 count, u64 bits, T *out) { fill<T>(count, bits, out); }                 \
     KERNEL(FILL_THREADS) const_set_##T(Layout layout, u64 bits, T *out) { const_set<T>(layout, bits, out); }  \
@@ -59,5 +101,7 @@ template <u32 WIDTH, typename T> DEVICE void copy2d(const Copy2d &shape, T *to, 
     }                                                                                                         \
     KERNEL(FILL_THREADS) copy2d_##T##_rows(Copy2d shape, T *RESTRICT to, const T *RESTRICT from) {            \
         copy2d<Lanes<T>::count>(shape, to, from);                                                             \
-    }
+    }                                                                                                         \
+    KERNEL(FILL_THREADS) concat_##T(Concat<T> parts, T *to) { concat<1>(parts, to); }                         \
+    KERNEL(FILL_THREADS) concat_##T##_rows(Concat<T> parts, T *to) { concat<Lanes<T>::count>(parts, to); }
 FOR_ALL_DTYPES(ENTRY)

@@ -1,4 +1,4 @@
-//! Launches of the module fill: constants into contiguous and strided tensors, and copies of rows.
+//! Launches of the module fill: constants into contiguous and strided tensors, copies of rows, and rows side by side.
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -22,6 +22,24 @@ struct Copy2d {
 
 // SAFETY: integers with no padding (a count and a divider make 16 bytes), laid out as in C.
 unsafe impl DeviceCopy for Copy2d {}
+
+/// Matrices that one launch puts side by side.
+const CONCAT_PARTS: usize = 8;
+
+/// Matrices of one height side by side. `hip/fill.hip` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Concat {
+    count: u32,
+    pieces: Divider,
+    to_stride: u64,
+    start: [u32; CONCAT_PARTS],
+    stride: [u64; CONCAT_PARTS],
+    from: [DevicePtr<u8>; CONCAT_PARTS],
+}
+
+// SAFETY: integers with no padding (a count and a divider make 16 bytes), laid out as in C.
+unsafe impl DeviceCopy for Concat {}
 
 /// Blocks for `pieces` pieces, each thread taking a batch of them.
 fn blocks_for(pieces: u64) -> u32 {
@@ -139,6 +157,86 @@ impl Kernels {
             unsafe {
                 function.launch(to.stream(), LaunchConfig::new(blocks_for(u64::from(shape.count)), THREADS), &args)?
             };
+        }
+        Ok(())
+    }
+
+    /// Writes matrices side by side: row r of the result is row r of each of them, one after the other. All have two dimensions and
+    /// contiguous rows, and as many rows as the result.
+    pub fn concat(&self, parts: &[Operand<'_>], to: &mut OperandMut<'_>) -> Result<()> {
+        let dtype = to.dtype();
+        let (&[rows, cols], &[to_stride, to_col]) = (to.dims(), to.strides()) else {
+            return Err(Error::refused(format!(
+                "concat: the result has shape {:?}, but must have two dimensions",
+                to.dims()
+            )));
+        };
+        let mut width = 16 / dtype.size();
+        let whole = |address: u64, stride: usize, cols: usize| {
+            address.is_multiple_of(16) && (rows <= 1 || stride.is_multiple_of(width)) && cols.is_multiple_of(width)
+        };
+        let mut pieces_of_16_bytes = whole(to.ptr().address(), to_stride, cols);
+        let mut given = 0;
+        for part in parts {
+            one_stream(to.stream(), &[part])?;
+            match (part.dims(), part.strides()) {
+                (&[part_rows, part_cols], &[stride, col])
+                    if part_rows == rows && (part_cols <= 1 || (col == 1 && to_col == 1)) && part.dtype() == dtype =>
+                {
+                    given += part_cols;
+                    pieces_of_16_bytes &= whole(part.ptr().address(), stride, part_cols);
+                }
+                (dims, strides) => {
+                    return Err(Error::refused(format!(
+                        "concat: a part of {} with shape {dims:?} and strides {strides:?} cannot be columns of {rows} rows of {dtype}",
+                        part.dtype()
+                    )))
+                }
+            }
+        }
+        fits("concat", "the result", rows * cols, rows * given, to.dtype(), dtype)?;
+        width = if pieces_of_16_bytes { width } else { 1 };
+        let variant = if pieces_of_16_bytes { "_rows" } else { "" };
+        let function = self.function(Id::Fill, "concat", &[dtype], variant)?;
+        let mut first_col = 0;
+        for parts in parts.chunks(CONCAT_PARTS) {
+            let cols: usize = parts.iter().map(|part| part.dims()[1]).sum();
+            let pieces = (cols / width) as u64;
+            if pieces == 0 || rows == 0 {
+                continue;
+            }
+            if pieces >= PART_LIMIT {
+                return Err(Error::refused(format!(
+                    "concat: rows of {cols} elements are too long for one launch; copy the parts one by one"
+                )));
+            }
+            let step = ((PART_LIMIT - 1) / pieces) as usize;
+            for first_row in (0..rows).step_by(step) {
+                let mut shape = Concat {
+                    count: (step.min(rows - first_row) as u64 * pieces) as u32,
+                    pieces: Divider::new(pieces),
+                    to_stride: to_stride as u64,
+                    // No piece lies there.
+                    start: [u32::MAX; CONCAT_PARTS],
+                    stride: [0; CONCAT_PARTS],
+                    from: [DevicePtr::from_address(0); CONCAT_PARTS],
+                };
+                let mut start = 0;
+                // A part without columns would share its start with the next one.
+                let parts = parts.iter().filter(|part| part.dims()[1] > 0);
+                for (at, part) in parts.enumerate() {
+                    let stride = part.strides()[0];
+                    shape.start[at] = start;
+                    shape.stride[at] = stride as u64;
+                    shape.from[at] = part.ptr().offset(first_row * stride * dtype.size());
+                    start += (part.dims()[1] / width) as u32;
+                }
+                let at = to.ptr().offset((first_row * to_stride + first_col) * dtype.size());
+                let config = LaunchConfig::new(blocks_for(u64::from(shape.count)), THREADS);
+                // SAFETY: the parameters of `concat_*` in `hip/fill.hip`; all layouts stay inside memory that is borrowed.
+                unsafe { function.launch(to.stream(), config, &(shape, at))? };
+            }
+            first_col += cols;
         }
         Ok(())
     }

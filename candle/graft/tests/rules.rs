@@ -193,6 +193,30 @@ fn a_types_own_function_branches_into_the_overlay() {
 }
 
 #[test]
+fn a_tensors_own_function_branches_by_the_tensors_device() {
+    let source = "impl Tensor { pub fn to_vec1<S: WithDType>(&self) -> Result<Vec<S>> { read(self) } }";
+    let hook = "pub fn rocm_tensor_to_vec1() {}";
+    let bench = Bench::new().with("crate/src/lib.rs", source).with("overlay/rocm_ops.rs", hook);
+    bench.graft(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let text = without_space(&bench.read("src/lib.rs"));
+    assert!(text.contains("ifself.device().is_rocm(){returnrocm_ops::rocm_tensor_to_vec1(self);}read(self)"), "{text}");
+}
+
+#[test]
+fn a_function_on_several_tensors_branches_by_the_first() {
+    let source = "impl Tensor { fn cat<A: AsRef<Tensor>>(args: &[A], dim: usize) -> R { join(args, dim) } }";
+    let hook = "pub fn rocm_tensor_cat() {}";
+    let bench = Bench::new().with("crate/src/lib.rs", source).with("overlay/rocm_ops.rs", hook);
+    bench.graft(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let text = without_space(&bench.read("src/lib.rs"));
+    let condition = "ifargs.first().is_some_and(|first|first.as_ref().device().is_rocm())";
+    assert!(
+        text.contains(&format!("{condition}{{returnrocm_ops::rocm_tensor_cat(args,dim);}}join(args,dim)")),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_test_may_be_replaced_by_the_overlay() {
     let source = "fn golden(device: &Device) -> R { match device { Device::Cuda(_) => 1, Device::Cpu => 2 } }";
     let bench = Bench::new()

@@ -5,11 +5,12 @@ use crate::buffer::Buffer;
 use crate::driver::call;
 use crate::element::DeviceCopy;
 use crate::error::{human_bytes, Error, Result};
-use crate::staging;
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
+use crate::{landing, staging};
 use hip_abi::{hipDeviceptr_t, hipMemcpyKind};
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 /// A rectangle for a copy of rows: all counts are in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,8 @@ fn same_length(target: usize, source: usize) -> Result<()> {
 impl<T: DeviceCopy> View<'_, T> {
     /// A copy of the elements in host memory. Waits for the work on the buffer's stream.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut data: Vec<T> = Vec::with_capacity(self.len());
-        self.download(data.as_mut_ptr())?;
+        let mut data = landing::room_for(self.len())?;
+        landing::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
         // SAFETY: all elements were written, and every bit pattern is a value of T.
         unsafe { data.set_len(self.len()) };
         Ok(data)
@@ -67,31 +68,9 @@ impl<T: DeviceCopy> View<'_, T> {
     /// Copies the elements into `data`, of the same length. Waits for the work on the buffer's stream.
     pub fn read_into(&self, data: &mut [T]) -> Result<()> {
         same_length(data.len(), self.len())?;
-        self.download(data.as_mut_ptr())
-    }
-
-    fn download(&self, target: *mut T) -> Result<()> {
-        let stream = self.stream();
-        stream.refuse_in_capture("reading a buffer")?;
-        self.device().0.bind()?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the target has room for all elements, and is not used before the stream is synchronised below.
-        let submitted = unsafe {
-            call!(
-                self.device().platform(),
-                hipMemcpyAsync(
-                    target.cast(),
-                    self.ptr().as_raw(),
-                    self.bytes(),
-                    hipMemcpyKind::hipMemcpyDeviceToHost,
-                    stream.handle()
-                ),
-                || format!("reading {} from device {}", human_bytes(self.bytes()), self.device().ordinal())
-            )
-        };
-        submitted.and_then(|()| stream.0.drain())
+        // SAFETY: nothing but values of T is written there, and a failed copy leaves bytes, each of which is one.
+        let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<T>]) };
+        landing::download(self.stream(), self.ptr().as_raw(), data)
     }
 
     /// Copies rows into `data`, which is laid out with its own pitch. Waits for the work on the buffer's stream.

@@ -30,6 +30,7 @@ mod event;
 mod graph;
 mod image;
 mod known_archs;
+mod landing;
 mod launch;
 mod module;
 mod pinned;

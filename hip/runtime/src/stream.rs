@@ -9,6 +9,7 @@ use crate::element::DeviceCopy;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::{Captured, Session};
+use crate::landing::Landing;
 use crate::pool::{Allocation, Pool, PoolStats};
 use crate::staging::Ring;
 use crate::view::View;
@@ -36,6 +37,7 @@ pub(crate) struct StreamInner {
     handle: hipStream_t,
     pub(crate) pool: Arc<Pool>,
     pub(crate) staging: Mutex<Option<Ring>>,
+    pub(crate) landing: Mutex<Option<Landing>>,
     /// The event by which other streams wait for this one; used under its lock, from recording to the last wait.
     fence: Mutex<Option<Event>>,
     /// Whether `captured` holds something, so that the common path takes no lock.
@@ -60,6 +62,7 @@ impl Stream {
             handle,
             pool: Pool::for_stream(device),
             staging: Mutex::new(None),
+            landing: Mutex::new(None),
             fence: Mutex::new(None),
             capturing: AtomicBool::new(false),
             captured: Mutex::new(None),

@@ -76,6 +76,12 @@ const WORK: &[(&str, Work)] = &[
         assert_eq!(doubles.to_vec()?, vec![0.1; 600]);
         stream.synchronize()
     }),
+    ("reading much", |device| {
+        let stream = device.new_stream()?;
+        let large = stream.upload(&vec![7u32; 5 << 18])?;
+        assert!(large.to_vec()?.iter().all(|&value| value == 7));
+        Ok(())
+    }),
     ("many small uploads", |device| {
         let stream = device.new_stream()?;
         for _ in 0..40 {

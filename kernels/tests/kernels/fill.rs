@@ -52,8 +52,49 @@ fn copy2d<T: Element>(bench: &Bench) {
     }
 }
 
+fn concat<T: Element>(bench: &Bench) {
+    let mut random = Random::new(43);
+    // Rows, the columns of each part, and the gap between its rows; the second half can go in 16-byte pieces. More parts than a
+    // launch takes, empty ones, none at all.
+    let nine = [(1, 0), (2, 1), (3, 0), (0, 0), (5, 2), (6, 0), (7, 0), (8, 3), (9, 0), (1, 0), (1, 0)];
+    let tables: [(usize, &[(usize, usize)]); 9] = [
+        (3, &[(5, 1), (2, 0)]),
+        (7, &nine),
+        (1, &[(1, 0), (1, 0), (1, 0)]),
+        (0, &[(4, 0), (4, 0)]),
+        (4, &[(0, 0), (0, 4)]),
+        (4, &[]),
+        (8, &[(640, 0), (16, 0)]),
+        (300, &[(16, 16), (32, 0), (0, 0), (48, 16)]),
+        (5, &[(16, 0); 20]),
+    ];
+    for (rows, parts) in tables {
+        let cols: usize = parts.iter().map(|part| part.0).sum();
+        let mut expected = vec![T::from_f64(0.0); rows * cols];
+        let mut tensors = Vec::new();
+        let mut first = 0;
+        for &(width, gap) in parts {
+            let source = random.awkward::<T>(rows * (width + gap) + width);
+            for row in 0..rows {
+                expected[row * cols + first..][..width].copy_from_slice(&source[row * (width + gap)..][..width]);
+            }
+            tensors.push(bench.tensor(&source, 0, &[rows, width], &[width + gap, 1]));
+            first += width;
+        }
+        let blank = vec![T::from_f64(0.0); rows * cols];
+        let mut to = bench.tensor(&blank, 0, &[rows, cols], &[cols, 1]);
+        let operands: Vec<_> = tensors.iter().map(|tensor| tensor.operand()).collect();
+        bench.kernels.concat(&operands, &mut to.operand_mut()).unwrap();
+        assert_same(&to.download::<T>(), &expected, || format!("concat of {} x {rows} x {parts:?}", T::DTYPE));
+    }
+    let (narrow, low) = (bench.tensor(&[T::from_f64(1.0); 6], 0, &[2, 3], &[3, 1]), [T::from_f64(0.0); 9]);
+    let mut to = bench.tensor(&low, 0, &[3, 3], &[3, 1]);
+    bench.kernels.concat(&[narrow.operand()], &mut to.operand_mut()).expect_err("two rows into three");
+}
+
 pub fn family(bench: &Bench) {
     for_types!(fill(bench) over all);
     for_types!(const_set(bench) over all);
     for_types!(copy2d(bench) over all);
+    for_types!(concat(bench) over all);
 }

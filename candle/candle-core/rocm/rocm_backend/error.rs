@@ -35,6 +35,19 @@ pub enum RocmError {
     Refused(String),
 }
 
+impl RocmError {
+    /// Whether an error of Candle's says that a ROCm device had not enough memory.
+    pub fn is_out_of_memory(error: &crate::Error) -> bool {
+        match error {
+            crate::Error::WithBacktrace { inner, .. } => Self::is_out_of_memory(inner),
+            crate::Error::Rocm(error) => {
+                matches!(error.downcast_ref(), Some(Self::Hip(error)) if error.is_out_of_memory())
+            }
+            _ => false,
+        }
+    }
+}
+
 impl From<RocmError> for crate::Error {
     fn from(error: RocmError) -> Self {
         crate::Error::Rocm(Box::new(error)).bt()

@@ -1,6 +1,6 @@
-//! Writing into memory that is there already: a strided copy, rows of a matrix, a constant.
+//! Writing into memory that is there already: a strided copy, rows of a matrix, a constant. And several tensors as one.
 
-use super::{RocmStorage, WrapErr};
+use super::{RocmDevice, RocmStorage, WrapErr};
 use crate::scalar::Scalar;
 use crate::{Layout, Result, Shape};
 
@@ -32,6 +32,29 @@ pub(super) fn copy2d(
     let to = Layout::new(Shape::from(extent), vec![target_stride, 1], target_start);
     let input = source.operand(&from, "copy2d")?;
     device.kernels().copy2d(&input, &mut target.operand_mut(&to, "copy2d")?).w()
+}
+
+/// Tensors of one dtype put together along a dimension, from which on each lies in memory without gaps; what is outside of it are
+/// rows an even distance apart.
+pub fn concat(device: &RocmDevice, parts: &[(&RocmStorage, &Layout)], dim: usize) -> Result<RocmStorage> {
+    let op = "cat";
+    let Some((first, first_l)) = parts.first() else { crate::bail!("{op}: there are no tensors") };
+    let rows: usize = first_l.dims()[..dim].iter().product();
+    let mut matrices = Vec::with_capacity(parts.len());
+    for (storage, layout) in parts {
+        let length = layout.dims()[dim..].iter().product();
+        // Dimensions of one element have any stride.
+        let outer = (0..dim).rev().find(|&d| layout.dims()[d] > 1);
+        let stride = outer.map_or(length, |d| layout.stride()[d]);
+        matrices.push((storage.on(device)?, Layout::new(Shape::from((rows, length)), vec![stride, 1], layout.start_offset())));
+    }
+    let columns: usize = matrices.iter().map(|(_, layout)| layout.dims()[1]).sum();
+    let whole = Layout::contiguous((rows, columns));
+    let mut result = RocmStorage::uninitialised(device, first.slice.dtype(), rows * columns)?;
+    let operands: Vec<_> =
+        matrices.iter().map(|(storage, layout)| storage.operand(layout, op)).collect::<Result<_>>()?;
+    device.kernels().concat(&operands, &mut result.operand_mut(&whole, op)?).w()?;
+    Ok(result)
 }
 
 /// Writes one value to every element of a layout.

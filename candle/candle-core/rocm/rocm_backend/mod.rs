@@ -27,6 +27,7 @@ pub use candle_rocm_kernels as kernels;
 pub use custom::RocmFunc;
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
+pub(crate) use fill::concat;
 pub use hip;
 pub use operand::{kernel_dtype, OnStream};
 pub use storage::{RocmDType, RocmStorage, RocmStorageSlice};
@@ -59,7 +60,7 @@ impl BackendStorage for RocmStorage {
     }
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        self.download()
+        self.download(0..self.slice.len())
     }
 
     fn affine(&self, layout: &Layout, mul: f64, add: f64) -> Result<Self> {

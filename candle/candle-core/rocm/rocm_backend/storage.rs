@@ -2,10 +2,11 @@
 //! devices and brought back; what is computed with it lives in the neighbouring files.
 
 use super::{RocmDevice, RocmError, WrapErr};
-use crate::{CpuStorage, CpuStorageRef, DType, Result};
+use crate::{CpuStorage, CpuStorageRef, DType, Layout, Result};
 use float8::F8E4M3;
 use half::{bf16, f16};
 use hip::{Buffer, DeviceCopy, View, ViewMut};
+use std::ops::Range;
 
 /// Calls a macro with every dtype: the variant's name and what one of its elements is on the device.
 ///
@@ -144,22 +145,29 @@ impl RocmStorage {
         Ok(Self { slice: self.slice.copy_to(device)?, device: device.clone() })
     }
 
-    /// Brings the memory back, after all work submitted for it.
-    pub(super) fn download(&self) -> Result<CpuStorage> {
+    /// Brings elements back, after all work submitted for them. Packed dtypes count bytes.
+    pub(crate) fn download(&self, elements: Range<usize>) -> Result<CpuStorage> {
         // Where the host waits anyway is where a kernel's complaint about its input comes out.
         self.device.check()?;
         macro_rules! download {
             ($($variant:ident),*) => {
                 match &self.slice {
-                    $(RocmStorageSlice::$variant(buffer) => CpuStorage::$variant(buffer.to_vec().w()?),)*
+                    $(RocmStorageSlice::$variant(buffer) => {
+                        CpuStorage::$variant(buffer.slice(elements).and_then(|part| part.to_vec()).w()?)
+                    })*
                     RocmStorageSlice::F8E4M3(buffer) => {
-                        let bytes = buffer.to_vec().w()?;
+                        let bytes = buffer.slice(elements).and_then(|part| part.to_vec()).w()?;
                         CpuStorage::F8E4M3(bytes.into_iter().map(F8E4M3::from_bits).collect())
                     }
                 }
             };
         }
         Ok(download!(U8, U32, I16, I32, I64, BF16, F16, F32, F64, F6E2M3, F6E3M2, F4, F8E8M0))
+    }
+
+    /// The elements of a layout in their order, with nothing between them.
+    pub(crate) fn in_order(&self, layout: &Layout) -> Result<Self> {
+        super::elementwise::copy(self, layout)
     }
 
     /// Takes memory to a device.

@@ -50,6 +50,7 @@ fn an_operation_is_one_launch() -> Result<()> {
     let row = Tensor::rand(0f32, 1., 20, &device)?;
     let ids = Tensor::new(&[3u32, 0, 7], &device)?;
     let condition = a.gt(0.5)?;
+    let heads = a.reshape((1, 3, 4, 20))?;
     type Op<'a> = (&'a str, &'a dyn Fn() -> Result<Tensor>);
     let table: &[Op] = &[
         ("add", &|| &a + &a),
@@ -68,6 +69,8 @@ fn an_operation_is_one_launch() -> Result<()> {
         ("rows by id", &|| a.index_select(&ids, 0)),
         ("columns by id", &|| a.index_select(&ids, 1)),
         ("zeros", &|| a.exp()),
+        ("two tensors as one", &|| Tensor::cat(&[&a, &part], 1)),
+        ("a tensor four times, as for heads that share a key", &|| Tensor::cat(&[&heads; 4], 2)),
     ];
     for (what, op) in table {
         assert_only_launches(what, 1, || op().map(drop))?;

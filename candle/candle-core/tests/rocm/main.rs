@@ -10,6 +10,7 @@ mod gguf;
 #[cfg(feature = "miopen")]
 mod miopen;
 mod quantized;
+mod reading;
 mod several;
 
 use bench::{check, check_gradients, Case, Dtypes, Range};
@@ -75,6 +76,10 @@ fn one_operand() {
         ("pad_with_same", All, Any, |x| x.pad_with_same(0, 1, 2)),
         ("cat", All, Any, |x| Tensor::cat(&[x, x, x], 0)),
         ("cat_last", All, Any, |x| Tensor::cat(&[x, x], D::Minus1)),
+        ("cat_nine", All, Any, |x| Tensor::cat(&[x; 9], D::Minus1)),
+        ("cat_parts", All, Any, |x| {
+            Tensor::cat(&[&x.narrow(D::Minus1, 0, 1)?, x, &x.narrow(D::Minus1, 0, 0)?], D::Minus1)
+        }),
         ("stack", All, Any, |x| Tensor::stack(&[x, x], 0)),
         ("repeat", All, Any, |x| x.repeat(2)),
         ("arg_sort", All, Any, |x| x.contiguous()?.arg_sort_last_dim(true)),
@@ -213,6 +218,7 @@ fn gradients() {
         ("transpose", Any, |a, b| a.transpose(0, a.rank() - 1)?.mul(&b.transpose(0, b.rank() - 1)?)),
         ("reshape", Any, |a, b| a.reshape(((), 1))?.mul(&b.reshape(((), 1))?)),
         ("cat", Any, |a, b| Tensor::cat(&[a, b, a], 0)),
+        ("cat_last", Any, |a, b| Tensor::cat(&[a, b, a], a.rank() - 1)?.sqr()),
         ("stack", Any, |a, b| Tensor::stack(&[a, b], 0)),
         ("repeat", Any, |a, _| a.repeat(2)),
         ("pad", Any, |a, b| a.pad_with_zeros(0, 1, 2)?.broadcast_mul(&b.narrow(0, 0, 1)?)),

@@ -182,15 +182,15 @@ impl Rules<'_, '_, '_> {
     /// go to `rocm_name` (`rocm_type_name` for a type's own function), all others take upstream's way.
     fn branch_into_overlay(&mut self, function: &Function, hook: &str) {
         let range = function.range.clone();
-        let (Some(body), Some(arguments), Some(device)) =
-            (function.body, self.arguments(function.signature), self.device_argument(function.signature))
+        let (Some(body), Some(arguments), Some(condition)) =
+            (function.body, self.arguments(function.signature), self.device_condition(function.signature))
         else {
             return self.hook_is_missing(range, format!("{hook} (the function has no named arguments)"));
         };
         let start = body.span().byte_range().start + 1;
         let indent = self.patch.indent(range.start);
         let text = format!(
-            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {device}.is_rocm() {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
+            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {condition} {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
         );
         self.record_hook(hook, function.signature);
         self.patch.insert(start, text, Rule::DeviceBranch, range.start);
@@ -216,12 +216,17 @@ impl Rules<'_, '_, '_> {
         self.patch.claim(range);
     }
 
-    /// The expression that says on which device a function works: an argument that is one, or the first tensor's.
-    fn device_argument(&self, signature: &Signature) -> Option<String> {
+    /// Whether a function works on the ROCm device: an argument says so that is a device, or else the first tensor, alone or of several.
+    fn device_condition(&self, signature: &Signature) -> Option<String> {
         let inputs = || signature.inputs.iter().map(|input| self.patch.slice(&input.span().byte_range()));
-        let name = |input: &str| input.split(':').next().unwrap_or_default().to_string();
-        let device = inputs().find(|input| input.ends_with("Device")).map(name);
-        device.or_else(|| inputs().next().map(|first| format!("{}.device()", name(first))))
+        let name = |input: &str| input.split(':').next().unwrap_or_default().trim_start_matches('&').to_string();
+        if let Some(device) = inputs().find(|input| input.ends_with("Device")) {
+            return Some(format!("{}.is_rocm()", name(device)));
+        }
+        inputs().next().map(|first| match first.contains(": &[") {
+            true => format!("{}.first().is_some_and(|first| first.as_ref().device().is_rocm())", name(first)),
+            false => format!("{}.device().is_rocm()", name(first)),
+        })
     }
 
     fn arguments(&self, signature: &Signature) -> Option<String> {

@@ -8,8 +8,9 @@ fn pattern(len: usize, seed: u32) -> Vec<u32> {
 }
 
 pub(super) fn round_trips(bench: &Bench) -> Result<Done> {
-    // Around the size up to which uploads are staged, and far from it.
-    for len in [0, 1, 3, 1000, (64 << 10) / 4, (64 << 10) / 4 + 1, 1 << 20] {
+    // Around the size up to which uploads are staged, around that from which on reading back goes in pieces, and far from both.
+    let (staged, large) = ((64 << 10) / 4, (4 << 20) / 4);
+    for len in [0, 1, 3, 1000, staged, staged + 1, large - 1, large, large + 1, 5 * large + 12_345] {
         let data = pattern(len, 7);
         let buffer = bench.upload(&data)?;
         assert_eq!(buffer.to_vec()?, data, "{len} elements came back changed");
@@ -28,6 +29,13 @@ pub(super) fn round_trips(bench: &Bench) -> Result<Done> {
     assert_eq!(all[12..18], [0, 1, 2, 3, 4, 0]);
     assert_eq!(all[500..506], [0, 5, 6, 7, 8, 0]);
     assert_eq!(buffer.slice(14..16)?.to_vec()?, [2, 3]);
+    // A large part from the middle, into memory that begins anywhere.
+    let bytes: Vec<u8> = (0..21usize << 20).map(|i| (i * 7 + i / 251) as u8).collect();
+    let buffer = bench.upload(&bytes)?;
+    let mut back = vec![0; 18 << 20];
+    buffer.slice(3..3 + (17 << 20))?.read_into(&mut back[5..5 + (17 << 20)])?;
+    assert!(back[5..5 + (17 << 20)] == bytes[3..3 + (17 << 20)], "a large part came back changed");
+    assert!(back[..5].iter().chain(&back[5 + (17 << 20)..]).all(|&byte| byte == 0), "more was written than asked for");
     Ok(Done::Passed)
 }
 
