@@ -21,6 +21,7 @@ mod image;
 mod indexing;
 mod kernels;
 pub mod layout;
+mod lookup;
 pub mod metadata;
 mod name;
 mod norms;

@@ -1,6 +1,7 @@
 //! The modules of one device: each is found or compiled, and loaded, once, by whichever thread asks first; its functions
-//! are looked up once. After that, a launch costs a binary search among the names of a module.
+//! are looked up once. After that, a launch costs a look into a table of names.
 
+use crate::lookup::Lookup;
 use crate::objects;
 use crate::registry::{Id, Module, ALL_IDS};
 use hip::{Device, Function, Result};
@@ -13,6 +14,7 @@ struct Loaded {
 
 #[derive(Default)]
 struct Slot {
+    names: OnceLock<Lookup>,
     loaded: OnceLock<Loaded>,
     // Held while a module is being made, so that a second thread waits and does not make it again.
     making: Mutex<()>,
@@ -39,8 +41,9 @@ impl ModuleStore {
     /// defined for a dtype shows.
     #[inline]
     pub fn function(&self, id: Id, name: &str) -> Result<Option<&Function>> {
-        let Some(position) = id.module().position(name) else { return Ok(None) };
         let slot = &self.slots[id.module().index];
+        let names = slot.names.get_or_init(|| Lookup::of(id.module().kernels));
+        let Some(position) = names.position(name) else { return Ok(None) };
         let loaded = match slot.loaded.get() {
             Some(loaded) => loaded,
             None => self.make(id.module(), slot)?,

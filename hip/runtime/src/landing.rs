@@ -1,7 +1,8 @@
-//! How memory of the device comes back to the host. A little is copied straight to where it is wanted. Much of it lands in pinned
-//! memory, a piece after the other, and threads carry the pieces on while the device fills the next ones: a program's
-//! fresh memory costs a page fault for every page, and those are most of the time that reading back takes.
+//! How much memory passes between a program and the device: through pieces of pinned memory that each stream owns. The device copies
+//! to and from those alone, at the speed of the bus; threads carry the pieces on meanwhile, because a processor's one
+//! core is slower than the bus, and fresh memory costs a page fault for every page besides. Small uploads are in `staging.rs`.
 
+use crate::carriers;
 use crate::driver::call;
 use crate::element::DeviceCopy;
 use crate::error::{human_bytes, Error, Result};
@@ -12,82 +13,56 @@ use hip_abi::hipMemcpyKind;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::{mpsc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
-/// From this many bytes on, what is read lands in pinned memory first. Below, starting threads costs more than it gains.
+/// A copy of more bytes than this goes in pieces. Below, starting threads costs more than it gains (measured: as fast at 4 MB).
 const LARGE_BYTES: usize = 4 << 20;
-/// The pieces of a large copy: large enough that submitting and waiting for one does not show, and a page of the largest kind.
-const PIECE_BYTES: usize = 2 << 20;
+/// A piece: large enough that submitting it and waiting for it do not show.
+const PIECE_BYTES: usize = 1 << 20;
 /// Pieces that are filled or carried on at a time.
-const PIECES: usize = 6;
-/// Threads that carry pieces on, beside the one that asks.
-const CARRIERS: usize = 4;
+const PIECES: usize = 16;
 
-/// The pinned memory through which a stream's large copies come back, made by the first of them.
-pub(crate) struct Landing {
-    memory: PinnedBuffer<u8>,
-    reached: Vec<Event>,
-}
+/// The pieces of a stream, made as they are needed.
+#[derive(Default)]
+pub(crate) struct Landing(Vec<(PinnedBuffer<u8>, Event)>);
 
-/// Pinned memory for a piece, and the event behind the copy that fills it.
+/// A piece while it is used: its memory, and the event behind the copy that uses it.
 struct Slot<'a> {
     memory: &'a mut [u8],
     reached: &'a Event,
 }
 
-/// A piece that has landed, and its place.
-struct Landed<'a> {
-    slot: Slot<'a>,
-    place: &'a mut [MaybeUninit<u8>],
-}
+impl<'a> Slot<'a> {
+    /// Carries a piece that has landed to its place.
+    fn empty((slot, place): (Self, &'a mut [MaybeUninit<u8>])) -> Self {
+        copy_bytes(&slot.memory[..place.len()], place);
+        slot
+    }
 
-impl<'a> Landed<'a> {
-    /// Carries the piece to its place and gives its memory back.
-    fn carry(self) -> Slot<'a> {
-        let piece = &self.slot.memory[..self.place.len()];
-        // SAFETY: both are of this length, and pinned memory is nobody else's.
-        unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), self.place.as_mut_ptr().cast(), piece.len()) };
-        self.slot
+    /// Takes a piece of the caller's memory, given with its index; the answer has its length.
+    fn load((slot, index, piece): (Self, usize, &'a [u8])) -> (Self, usize, usize) {
+        slot.memory[..piece.len()].copy_from_slice(piece);
+        (slot, index, piece.len())
     }
 }
 
 impl Landing {
-    fn new(stream: &Stream) -> Result<Self> {
+    /// At least as many pieces as so many bytes can make use of.
+    fn slots(&mut self, stream: &Stream, bytes: usize) -> Result<Vec<Slot<'_>>> {
         let device = stream.device();
-        Ok(Self {
-            memory: PinnedBuffer::zeros(device, PIECE_BYTES * PIECES)?,
-            reached: (0..PIECES).map(|_| Event::new(device)).collect::<Result<_>>()?,
-        })
+        while self.0.len() < bytes.div_ceil(PIECE_BYTES).min(PIECES) {
+            self.0.push((PinnedBuffer::zeros(device, PIECE_BYTES)?, Event::new(device)?));
+        }
+        Ok(self.0.iter_mut().map(|(memory, reached)| Slot { memory, reached }).collect())
     }
 
-    /// Fills `target` with the bytes from `source` on. This thread alone calls the runtime; the others only move bytes. After an
-    /// error the stream may still be writing to this memory.
+    /// Fills `target` with the bytes from `source` on. After an error the stream may still be writing to this memory.
     ///
     /// # Safety
     /// `source` has that many bytes and belongs to a buffer of `stream`, which is borrowed meanwhile.
     unsafe fn fill(&mut self, stream: &Stream, source: *const c_void, target: &mut [MaybeUninit<u8>]) -> Result<()> {
-        let slots = self.memory.chunks_exact_mut(PIECE_BYTES).zip(&self.reached);
-        let mut free: Vec<Slot> = slots.map(|(memory, reached)| Slot { memory, reached }).collect();
-        let (landed, to_carry) = mpsc::channel::<Landed>();
-        let (carried, given_back) = mpsc::channel::<Slot>();
-        let to_carry = Mutex::new(to_carry);
-        let next = || to_carry.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        std::thread::scope(|scope| {
-            // Moved here, so that it ends with this block and the carriers with it.
-            let landed = landed;
-            let mut carriers = 0;
-            for _ in 0..carrier_count() {
-                let carried = carried.clone();
-                let carry = move || {
-                    while let Ok(piece) = next() {
-                        if carried.send(piece.carry()).is_err() {
-                            break;
-                        }
-                    }
-                };
-                // Without threads the pieces are carried here.
-                carriers += usize::from(std::thread::Builder::new().spawn_scoped(scope, carry).is_ok());
-            }
+        let mut free = self.slots(stream, target.len())?;
+        carriers::with(&Slot::empty, |carriers| {
             let mut pieces = target.chunks_mut(PIECE_BYTES).enumerate().peekable();
             let mut under_way = VecDeque::with_capacity(PIECES);
             loop {
@@ -97,31 +72,78 @@ impl Landing {
                     // SAFETY: within the source, by the caller's promise; the slot is put away until the event is reached.
                     unsafe {
                         let from = source.cast::<u8>().add(index * PIECE_BYTES);
-                        submit(stream, from.cast(), slot.memory.as_mut_ptr().cast(), place.len())?;
+                        submit(stream, from.cast(), slot.memory.as_mut_ptr().cast(), place.len(), Direction::Back)?;
                     }
                     slot.reached.record(stream)?;
-                    under_way.push_back(Landed { slot, place });
+                    under_way.push_back((slot, place));
                 }
-                let Some(piece) = under_way.pop_front() else { break };
-                piece.slot.reached.synchronize()?;
-                let here = if carriers == 0 { Some(piece) } else { landed.send(piece).err().map(|back| back.0) };
-                free.extend(here.map(Landed::carry));
-                free.extend(given_back.try_iter());
+                let Some(piece) = under_way.pop_front() else { return Ok(()) };
+                piece.0.reached.synchronize()?;
+                free.extend(carriers.give(piece));
+                free.extend(carriers.done());
                 if free.is_empty() && under_way.is_empty() {
-                    free.extend(given_back.recv());
+                    free.extend(carriers.wait());
                 }
             }
-            Ok(())
+        })
+    }
+
+    /// Writes `bytes` to the device from `target` on. Of the caller's memory nothing is needed any more when this returns.
+    ///
+    /// # Safety
+    /// `target` has that many bytes and belongs to a buffer of `stream`, which is borrowed meanwhile.
+    unsafe fn send(&mut self, stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Result<()> {
+        let mut free = self.slots(stream, bytes.len())?;
+        for slot in &free {
+            // An earlier copy may still be reading it.
+            slot.reached.synchronize()?;
+        }
+        carriers::with(&Slot::load, |carriers| {
+            let mut pieces = bytes.chunks(PIECE_BYTES).enumerate().peekable();
+            let (mut carried, mut under_way) = (0, VecDeque::with_capacity(PIECES));
+            loop {
+                let mut ready = Vec::new();
+                while pieces.peek().is_some() {
+                    let Some(slot) = free.pop() else { break };
+                    let Some((index, piece)) = pieces.next() else { break };
+                    carried += 1;
+                    ready.extend(carriers.give((slot, index, piece)));
+                }
+                if carried == 0 {
+                    return Ok(());
+                }
+                ready.extend(carriers.done());
+                if ready.is_empty() {
+                    ready.extend(carriers.wait());
+                }
+                for (slot, index, length) in ready {
+                    carried -= 1;
+                    // SAFETY: within the target, by the caller's promise; the slot is put away until the event is reached.
+                    unsafe {
+                        let to = target.cast::<u8>().add(index * PIECE_BYTES);
+                        submit(stream, slot.memory.as_ptr().cast(), to.cast(), length, Direction::There)?;
+                    }
+                    slot.reached.record(stream)?;
+                    under_way.push_back(slot);
+                }
+                if free.is_empty() && pieces.peek().is_some() {
+                    let Some(slot) = under_way.pop_front() else { continue };
+                    slot.reached.synchronize()?;
+                    free.push(slot);
+                }
+            }
         })
     }
 }
 
-/// A thread for each core that is left, up to a number beyond which memory is the limit.
-fn carrier_count() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() - 1).clamp(1, CARRIERS)
+fn copy_bytes(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    debug_assert_eq!(from.len(), to.len());
+    // SAFETY: of one length, as every caller sees to; the one is borrowed and the other uniquely so.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) };
 }
 
-/// Copies the elements at `source`, memory of a buffer of `stream` that is borrowed meanwhile, into `target`. Waits for the work on the stream.
+/// Copies the elements at `source`, memory of a buffer of `stream` that is borrowed meanwhile, into `target`. Waits for the work on the
+/// stream.
 pub(crate) fn download<T: DeviceCopy>(
     stream: &Stream,
     source: *const c_void,
@@ -135,16 +157,22 @@ pub(crate) fn download<T: DeviceCopy>(
     }
     // SAFETY: the same memory as bytes, which need no initialisation and no alignment.
     let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<MaybeUninit<u8>>(), bytes) };
-    if bytes < LARGE_BYTES {
-        // SAFETY: both are of this length, and stay until the stream is drained below.
-        let submitted = unsafe { submit(stream, source, target.as_mut_ptr().cast(), bytes) };
-        return submitted.and_then(|()| stream.0.drain());
+    if bytes > PIECE_BYTES && bytes <= LARGE_BYTES {
+        // SAFETY: both are of this length, and stay until the stream is drained.
+        let submitted = unsafe { submit(stream, source, target.as_mut_ptr().cast(), bytes, Direction::Back) };
+        return submitted.and(stream.0.drain());
     }
     let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
-    let landing = match &mut *landing {
-        Some(landing) => landing,
-        empty => empty.insert(Landing::new(stream)?),
-    };
+    if bytes <= PIECE_BYTES {
+        // One piece, without threads: the runtime's own way for memory that is not pinned takes longer at every size.
+        let mut slots = landing.slots(stream, bytes)?;
+        let Some(slot) = slots.first_mut() else { return Err(Error::refused("there is no pinned memory")) };
+        // SAFETY: a piece has room for as many bytes, and is not touched before the stream is drained.
+        let submitted = unsafe { submit(stream, source, slot.memory.as_mut_ptr().cast(), bytes, Direction::Back) };
+        submitted.and(stream.0.drain())?;
+        copy_bytes(&slot.memory[..bytes], target);
+        return Ok(());
+    }
     // SAFETY: the caller's source has these bytes.
     let filled = unsafe { landing.fill(stream, source, target) };
     if filled.is_err() {
@@ -154,19 +182,51 @@ pub(crate) fn download<T: DeviceCopy>(
     filled
 }
 
-/// Submits a copy to the host.
+/// Copies `bytes` to `target`, which must be that much memory of a buffer of `stream`, and waits for it.
+pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Result<()> {
+    stream.device().0.bind()?;
+    if bytes.len() <= LARGE_BYTES {
+        // SAFETY: both are of this length, and stay until the stream is drained.
+        let submitted = unsafe { submit(stream, bytes.as_ptr().cast(), target, bytes.len(), Direction::There) };
+        // Waited for even when it failed: whatever was begun must not read the caller's memory later.
+        return submitted.and(stream.0.drain());
+    }
+    let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the caller's target has these bytes.
+    let sent = unsafe { landing.send(stream, target, bytes) };
+    sent.and(stream.0.drain())
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    There,
+    Back,
+}
+
+/// Submits a copy between the host and the stream's device.
 ///
 /// # Safety
 /// Both are of this many bytes, and neither is used or freed before the copy has run.
-unsafe fn submit(stream: &Stream, source: *const c_void, target: *mut c_void, bytes: usize) -> Result<()> {
+unsafe fn submit(
+    stream: &Stream,
+    source: *const c_void,
+    target: *mut c_void,
+    bytes: usize,
+    direction: Direction,
+) -> Result<()> {
     let device = stream.device();
+    let (kind, doing, which) = match direction {
+        Direction::There => (hipMemcpyKind::hipMemcpyHostToDevice, "writing", "to"),
+        Direction::Back => (hipMemcpyKind::hipMemcpyDeviceToHost, "reading", "from"),
+    };
     // SAFETY: the caller's promise.
     unsafe {
-        call!(
-            device.platform(),
-            hipMemcpyAsync(target, source, bytes, hipMemcpyKind::hipMemcpyDeviceToHost, stream.handle()),
-            || format!("reading {} from device {}", human_bytes(bytes), device.ordinal())
-        )
+        call!(device.platform(), hipMemcpyAsync(target, source, bytes, kind, stream.handle()), || format!(
+            "{doing} {} {which} device {}",
+            human_bytes(bytes),
+            device.ordinal()
+        ))
     }
 }
 
@@ -189,7 +249,7 @@ pub(crate) fn room_for<T>(len: usize) -> Result<Vec<T>> {
 #[cfg(target_os = "linux")]
 fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     const HUGE: usize = 2 << 20;
-    if size_of_val(memory) < LARGE_BYTES {
+    if size_of_val(memory) <= LARGE_BYTES {
         return;
     }
     let start = memory.as_mut_ptr().cast::<u8>();

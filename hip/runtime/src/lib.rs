@@ -17,6 +17,7 @@
 //! parts; [`Compiler`] shows a whole program.
 
 mod buffer;
+mod carriers;
 mod compiler;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,9 +1,10 @@
 //! How bytes of the host reach the device without the caller waiting: small ones through a ring of pinned memory that
-//! each stream owns, large ones by a copy that is waited for, and in a capture by a copy that the graph owns.
+//! each stream owns, and in a capture by a copy that the graph owns. Large ones are waited for: `landing.rs` has them.
 
 use crate::driver::call;
 use crate::error::{human_bytes, Result};
 use crate::event::Event;
+use crate::landing;
 use crate::pinned::PinnedBuffer;
 use crate::stream::Stream;
 use hip_abi::hipMemcpyKind;
@@ -61,10 +62,7 @@ pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Resu
         return Ok(());
     }
     if bytes.len() > STAGED_BYTES {
-        let submitted = submit(stream, target, bytes);
-        // Waited for even when it failed: whatever was begun must not read the caller's memory later.
-        let waited = stream.0.drain();
-        return submitted.and(waited);
+        return landing::upload(stream, target, bytes);
     }
     let mut ring = stream.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
     let ring = match &mut *ring {

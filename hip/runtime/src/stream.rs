@@ -37,7 +37,7 @@ pub(crate) struct StreamInner {
     handle: hipStream_t,
     pub(crate) pool: Arc<Pool>,
     pub(crate) staging: Mutex<Option<Ring>>,
-    pub(crate) landing: Mutex<Option<Landing>>,
+    pub(crate) landing: Mutex<Landing>,
     /// The event by which other streams wait for this one; used under its lock, from recording to the last wait.
     fence: Mutex<Option<Event>>,
     /// Whether `captured` holds something, so that the common path takes no lock.
@@ -62,7 +62,7 @@ impl Stream {
             handle,
             pool: Pool::for_stream(device),
             staging: Mutex::new(None),
-            landing: Mutex::new(None),
+            landing: Mutex::default(),
             fence: Mutex::new(None),
             capturing: AtomicBool::new(false),
             captured: Mutex::new(None),

@@ -76,10 +76,11 @@ const WORK: &[(&str, Work)] = &[
         assert_eq!(doubles.to_vec()?, vec![0.1; 600]);
         stream.synchronize()
     }),
-    ("reading much", |device| {
+    ("much there and back", |device| {
         let stream = device.new_stream()?;
         let large = stream.upload(&vec![7u32; 5 << 18])?;
         assert!(large.to_vec()?.iter().all(|&value| value == 7));
+        assert_eq!(large.slice(..600_000)?.to_vec()?, vec![7; 600_000]);
         Ok(())
     }),
     ("many small uploads", |device| {

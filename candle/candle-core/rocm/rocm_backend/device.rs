@@ -24,15 +24,17 @@ impl DeviceId {
     }
 }
 
-/// A handle to a ROCm device. Cloning is cheap.
+/// A handle to a ROCm device. Cloning is cheap, and every tensor has a clone.
 #[derive(Clone)]
-pub struct RocmDevice {
+pub struct RocmDevice(Arc<Handle>);
+
+struct Handle {
     id: DeviceId,
     stream: Stream,
     kernels: Arc<Kernels>,
     libraries: Arc<Libraries>,
-    custom_modules: Arc<CustomModules>,
-    random: Arc<Mutex<Random>>,
+    custom_modules: CustomModules,
+    random: Mutex<Random>,
 }
 
 /// The seed, and how many numbers have been drawn since it was set.
@@ -46,14 +48,15 @@ const FIRST_SEED: u64 = 299792458;
 
 impl std::fmt::Debug for RocmDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RocmDevice({:?}, {:?})", self.id, self.stream.device())
+        write!(f, "RocmDevice({:?}, {:?})", self.id(), self.hip_device())
     }
 }
 
 impl RocmDevice {
     fn on(stream: Stream, libraries: Arc<Libraries>, kernels: Arc<Kernels>) -> Self {
-        let random = Arc::new(Mutex::new(Random { seed: FIRST_SEED, drawn: 0 }));
-        Self { id: DeviceId::new(), stream, libraries, kernels, custom_modules: Arc::default(), random }
+        let random = Mutex::new(Random { seed: FIRST_SEED, drawn: 0 });
+        let custom_modules = CustomModules::default();
+        Self(Arc::new(Handle { id: DeviceId::new(), stream, libraries, kernels, custom_modules, random }))
     }
 
     /// A device with a stream of its own, which runs beside the others. Tensors of two streams may meet in an operation:
@@ -65,36 +68,36 @@ impl RocmDevice {
 
     /// Tells this handle apart from others, of the same GPU too.
     pub fn id(&self) -> DeviceId {
-        self.id
+        self.0.id
     }
 
     /// The stream on which everything is submitted.
     pub fn stream(&self) -> &Stream {
-        &self.stream
+        &self.0.stream
     }
 
     /// The device of the HIP runtime.
     pub fn hip_device(&self) -> &hip::Device {
-        self.stream.device()
+        self.0.stream.device()
     }
 
     /// The kernels of this device.
     pub fn kernels(&self) -> &Kernels {
-        &self.kernels
+        &self.0.kernels
     }
 
     pub(super) fn libraries(&self) -> &Libraries {
-        &self.libraries
+        &self.0.libraries
     }
 
     /// Reports bad input that a kernel has met since the last time, such as an id out of range.
     pub(super) fn check(&self) -> Result<()> {
-        self.kernels.check(&self.stream).w()
+        self.0.kernels.check(&self.0.stream).w()
     }
 
     /// What the memory pool holds and has done.
     pub fn memory_stats(&self) -> hip::PoolStats {
-        self.stream.pool_stats()
+        self.0.stream.pool_stats()
     }
 
     /// A buffer whose contents are whatever the memory held before.
@@ -102,17 +105,17 @@ impl RocmDevice {
     /// # Safety
     /// The elements must be written before they are read.
     pub unsafe fn alloc<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
-        self.stream.alloc(count).w()
+        self.0.stream.alloc(count).w()
     }
 
     /// A buffer of zeros.
     pub fn alloc_zeros<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
-        self.stream.zeros(count).w()
+        self.0.stream.zeros(count).w()
     }
 
     /// A buffer with a copy of host memory.
     pub fn clone_htod<T: DeviceCopy>(&self, source: &[T]) -> Result<Buffer<T>> {
-        self.stream.upload(source).w()
+        self.0.stream.upload(source).w()
     }
 
     /// Copies host memory into a buffer of the same length.
@@ -126,11 +129,11 @@ impl RocmDevice {
     }
 
     pub(super) fn custom_modules(&self) -> &CustomModules {
-        &self.custom_modules
+        &self.0.custom_modules
     }
 
     pub(super) fn random(&self) -> MutexGuard<'_, Random> {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.random.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,7 +171,7 @@ impl BackendDevice for RocmDevice {
     }
 
     fn same_device(&self, other: &Self) -> bool {
-        self.id == other.id
+        self.0.id == other.0.id
     }
 
     fn zeros_impl(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
@@ -210,7 +213,7 @@ impl BackendDevice for RocmDevice {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.stream.synchronize().w()?;
+        self.0.stream.synchronize().w()?;
         self.check()
     }
 }

@@ -9,8 +9,8 @@ fn pattern(len: usize, seed: u32) -> Vec<u32> {
 
 pub(super) fn round_trips(bench: &Bench) -> Result<Done> {
     // Around the size up to which uploads are staged, around that from which on reading back goes in pieces, and far from both.
-    let (staged, large) = ((64 << 10) / 4, (4 << 20) / 4);
-    for len in [0, 1, 3, 1000, staged, staged + 1, large - 1, large, large + 1, 5 * large + 12_345] {
+    let (staged, piece, large) = ((64 << 10) / 4, (1 << 20) / 4, (4 << 20) / 4);
+    for len in [0, 1, 3, 1000, staged, staged + 1, piece, piece + 1, large, large + 1, 5 * large + 12_345] {
         let data = pattern(len, 7);
         let buffer = bench.upload(&data)?;
         assert_eq!(buffer.to_vec()?, data, "{len} elements came back changed");
