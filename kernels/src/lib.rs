@@ -46,6 +46,7 @@ pub use cache::Cache;
 pub use clang::Clang;
 pub use conv::Convolution;
 pub use dtype::DType;
+pub use gemm::few_rows_pay;
 pub use image::{Bilinear, Pool};
 pub use indexing::IndexDims;
 pub use kernels::Kernels;

@@ -1,8 +1,8 @@
-//! Matrix products: by rocBLAS where the library is there and can take the operands as they lie, by our own kernels
-//! otherwise. Transposed and broadcast operands are strides like any others, so nothing is copied first; batch dimensions
+//! Matrix products: by rocBLAS where the library is there, can take the operands as they lie and is worth its call, by our own
+//! kernels otherwise. Transposed and broadcast operands are strides like any others, so nothing is copied first; batch dimensions
 //! that do not line up as one are walked here, a product for each of the outer ones.
 
-use super::kernels::{DType, Operand, OperandMut};
+use super::kernels::{few_rows_pay, DType, Operand, OperandMut};
 use super::{kernel_dtype, RocmDevice, RocmStorage, WrapErr};
 use crate::{Layout, Result};
 use rocm_libraries::blas::{Element, Gemm, Matrix};
@@ -46,7 +46,11 @@ pub(super) fn multiply(
     right: &Operand<'_>,
     out: &mut OperandMut<'_>,
 ) -> hip::Result<()> {
-    if let Some(product) = as_gemm(left, right, out).filter(Gemm::fits_blas) {
+    let pays = |product: &Gemm| {
+        let sizes = [product.batch, product.m, product.k, product.n];
+        product.fits_blas() && !few_rows_pay(device.hip_device(), left.dtype(), sizes)
+    };
+    if let Some(product) = as_gemm(left, right, out).filter(pays) {
         if let Some(blas) = device.rocblas() {
             // SAFETY: all three layouts were checked to stay inside their memory, which belongs to the stream that the
             // product is queued on, and the result is borrowed for writing.
