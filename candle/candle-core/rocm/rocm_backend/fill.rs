@@ -46,7 +46,10 @@ pub fn concat(device: &RocmDevice, parts: &[(&RocmStorage, &Layout)], dim: usize
         // Dimensions of one element have any stride.
         let outer = (0..dim).rev().find(|&d| layout.dims()[d] > 1);
         let stride = outer.map_or(length, |d| layout.stride()[d]);
-        matrices.push((storage.on(device)?, Layout::new(Shape::from((rows, length)), vec![stride, 1], layout.start_offset())));
+        matrices.push((
+            storage.on(device)?,
+            Layout::new(Shape::from((rows, length)), vec![stride, 1], layout.start_offset()),
+        ));
     }
     let columns: usize = matrices.iter().map(|(_, layout)| layout.dims()[1]).sum();
     let whole = Layout::contiguous((rows, columns));
