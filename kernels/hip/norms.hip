@@ -1,7 +1,7 @@
 // rms_norm and layer_norm over the last dimension of contiguous tensors, computed in f32 (f64 for f64).
 //
 // Memory limit: like the softmaxes, a row is read once and written once in 16-byte pieces by a team that suits its
-// length (see map_row); the weights are the same for all rows and stay in the cache.
+// length, or twice where it is too long for the team's registers (see map_row); the weights are the same for all rows and stay in the cache.
 #include "portable.h"
 #include "rows.h"
 
@@ -13,16 +13,21 @@ template <typename T> struct RmsNorm {
 
     MEMBER void begin(const T *, u32) {}
     MEMBER State empty() const { return C(0); }
-    template <u32 N> MEMBER void take(State &sum, const Vec<T, N> &v) {
-        C piece = C(widen(v[0])) * C(widen(v[0]));
+    MEMBER T blank() const { return T{}; }
+    template <u32 N, u32 M> MEMBER void take(State &sum, const Vec<T, N> (&v)[M]) {
         UNROLL
-        for (u32 j = 1; j < N; j++) piece += C(widen(v[j])) * C(widen(v[j]));
-        sum += piece;
+        for (u32 k = 0; k < M; k++) {
+            C piece = C(widen(v[k][0])) * C(widen(v[k][0]));
+            UNROLL
+            for (u32 j = 1; j < N; j++) piece += C(widen(v[k][j])) * C(widen(v[k][j]));
+            sum += piece;
+        }
     }
     MEMBER State merge(State a, State b) { return a + b; }
     MEMBER void settle(State sum, u32 columns) { scale = C(1) / sqrt_(sum / C(columns) + eps); }
-    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32 at) {
-        const Vec<T, N> a = load<N>(alpha + at);
+    template <u32 N> using Weights = Vec<T, N>;
+    template <u32 N> MEMBER Weights<N> weights(u32 at) const { return load<N>(alpha + at); }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, const Weights<N> &a) {
         Vec<T, N> out;
         UNROLL
         for (u32 j = 0; j < N; j++) out[j] = cast<T>(C(widen(v[j])) * scale * C(widen(a[j])));
@@ -39,18 +44,26 @@ template <typename T> struct LayerNorm {
     };
     const T *alpha, *beta;
     C eps, origin, mean, scale;
+    T first;
 
-    MEMBER void begin(const T *row, u32 columns) { origin = columns > 0 ? C(widen(row[0])) : C(0); }
+    MEMBER void begin(const T *row, u32 columns) {
+        first = columns > 0 ? row[0] : T{};
+        origin = C(widen(first));
+    }
+    MEMBER T blank() const { return first; }
     MEMBER State empty() const { return State{C(0), C(0)}; }
-    template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
-        State piece = empty();
+    template <u32 N, u32 M> MEMBER void take(State &state, const Vec<T, N> (&v)[M]) {
         UNROLL
-        for (u32 j = 0; j < N; j++) {
-            const C x = C(widen(v[j])) - origin;
-            piece.sum += x;
-            piece.squares += x * x;
+        for (u32 k = 0; k < M; k++) {
+            State piece = empty();
+            UNROLL
+            for (u32 j = 0; j < N; j++) {
+                const C x = C(widen(v[k][j])) - origin;
+                piece.sum += x;
+                piece.squares += x * x;
+            }
+            state = merge(state, piece);
         }
-        state = merge(state, piece);
     }
     MEMBER State merge(State a, State b) { return State{a.sum + b.sum, a.squares + b.squares}; }
     MEMBER void settle(State state, u32 columns) {
@@ -59,12 +72,17 @@ template <typename T> struct LayerNorm {
         mean = origin + distance;
         scale = C(1) / sqrt_(variance + eps);
     }
-    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32 at) {
-        const Vec<T, N> a = load<N>(alpha + at), b = load<N>(beta + at);
+    template <u32 N> struct Weights {
+        Vec<T, N> a, b;
+    };
+    template <u32 N> MEMBER Weights<N> weights(u32 at) const {
+        return Weights<N>{load<N>(alpha + at), load<N>(beta + at)};
+    }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, const Weights<N> &w) {
         Vec<T, N> out;
         UNROLL
         for (u32 j = 0; j < N; j++) {
-            out[j] = cast<T>((C(widen(v[j])) - mean) * scale * C(widen(a[j])) + C(widen(b[j])));
+            out[j] = cast<T>((C(widen(v[j])) - mean) * scale * C(widen(w.a[j])) + C(widen(w.b[j])));
         }
         return out;
     }
@@ -84,7 +102,7 @@ template <typename T> struct LayerNorm {
         map_pieces(src, dst, states, shape, MAP);                                                  \
     }
 #define RMS_MAP(T) (RmsNorm<T>{alpha, Compute<T>(eps), 0})
-#define LAYER_MAP(T) (LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0})
+#define LAYER_MAP(T) (LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0, T{}})
 #define NORMS(T)                                                                                   \
     NORM(T, rmsnorm, RmsNorm, RMS_MAP(T), const T *alpha)                                          \
     NORM(T, layernorm, LayerNorm, LAYER_MAP(T), const T *alpha, const T *beta)

@@ -1,12 +1,13 @@
 // sum, min, max, argmin and argmax over any dimensions of a tensor with any strides.
 //
 // An operation is a fold: a state, how an element changes it, how two states merge. Three kernels run any fold: over
-// contiguous rows, over strided ones (suffix `_strided`), and over the states that pieces of long rows left in scratch
-// memory (suffix `_finish`). No atomics: a result does not depend on the order in which blocks happen to run.
+// contiguous rows, over columns (suffix `_columns`: neighbouring rows lie side by side), and over any other strides (suffix
+// `_strided`). Rows that are cut leave their pieces' states in scratch memory, and the last block to be done merges them in
+// a fixed order: one launch, and a result that does not depend on the order in which blocks happen to run.
 //
-// Memory limit: contiguous rows are read in 16-byte pieces with as many independent states as a piece has elements, so
-// loads overlap; short rows get a few lanes each, and few long rows are cut so that the whole device reads. Columns
-// (reduction over an outer dimension) put neighbouring threads on neighbouring columns, so every load is coalesced.
+// Memory limit: everything contiguous is read in 16-byte pieces, several in flight, with as many independent states as a
+// piece has elements; short rows get a few lanes each, and few long rows are cut so that the whole device reads, each
+// block taking every so manieth tile, so that all of them together read one stretch of memory after the other.
 #include "portable.h"
 #include "accumulate.h"
 #include "rows.h"
@@ -74,12 +75,12 @@ template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
 struct ReduceShape {
     u32 outputs;     // rows
     u32 count;       // elements of a row in this launch: below 2^31, and a longer row takes several
-    u32 chunk;       // elements of a piece of a row; block_y() counts the pieces
-    u32 pieces;      // pieces of a row in all launches
+    u32 pieces;      // pieces of a row in all launches; block_y() counts those of this one
     u32 first_piece; // pieces in the launches before this one
     u32 first_index; // elements in the launches before this one
     u32 team_log2;   // threads for a row
     u32 vectors;     // pieces start on 16 bytes
+    u32 unused;
     u64 start;       // where the elements of this launch begin, from a row's first one
     Layout kept;     // where row i starts
     Layout reduced;  // where element i lies, from `start`
@@ -90,107 +91,222 @@ template <typename Fold> struct Merge {
     MEMBER State operator()(State a, State b) const { return Fold::merge(a, b); }
 };
 
+// Loads of a thread that are in flight together.
+constexpr u32 REDUCE_AHEAD = 4;
+
+// Reads `count` elements in tiles of REDUCE_AHEAD for each thread, of which a piece takes every grid_y()-th: `take` gets element
+// `first` of a tile, then every `apart`-th, as `read` finds them.
+template <typename Read, typename Take>
+DEVICE void read_tiles(u32 first, u32 apart, u32 count, Read read, Take take) {
+    const u32 tile = apart * REDUCE_AHEAD;
+    for (u32 begin = block_y() * tile; begin < count; begin += grid_y() * tile) {
+        const u32 i = begin + first;
+        if (begin + tile <= count) {
+            decltype(read(i)) held[REDUCE_AHEAD];
+            UNROLL
+            for (u32 k = 0; k < REDUCE_AHEAD; k++) held[k] = read(i + k * apart);
+            UNROLL
+            for (u32 k = 0; k < REDUCE_AHEAD; k++) take(held[k], i + k * apart);
+        } else {
+            NO_UNROLL
+            for (u32 k = i; k < count; k += apart) take(read(k), k);
+        }
+    }
+}
+
+// What a block does with the states of its rows when the rows are cut. `arrivals` has a zero for every block_x(), which is
+// zero again afterwards. All threads take part; true in the block that is the last to have stored its states.
+DEVICE bool last_to_arrive(u32 *arrivals, u32 expected) {
+    __shared__ u32 before;
+    device_fence();
+    barrier();
+    if (thread_x() == 0) before = atomic_next(arrivals + block_x());
+    barrier();
+    if (before + 1 != expected) return false;
+    if (thread_x() == 0) arrivals[block_x()] = 0;
+    device_fence();
+    return true;
+}
+
+// `state` and every `apart`-th of `count` states at `at`, `stride` from one to the next, from `first` on.
 template <typename Fold>
-DEVICE void put_state(typename Fold::State state, u32 row, typename Fold::Out *dst, typename Fold::State *scratch,
-                      const ReduceShape &shape) {
-    if (shape.pieces == 1) dst[row] = Fold::finish(state);
-    else scratch[u64(row) * shape.pieces + shape.first_piece + block_y()] = state;
+DEVICE typename Fold::State merge_states(typename Fold::State state, const typename Fold::State *at, u64 stride, u32 first,
+                                         u32 apart, u32 count) {
+    typedef typename Fold::State State;
+    u32 i = first;
+    for (; i + (REDUCE_AHEAD - 1) * apart < count; i += REDUCE_AHEAD * apart) {
+        State held[REDUCE_AHEAD];
+        UNROLL
+        for (u32 k = 0; k < REDUCE_AHEAD; k++) held[k] = at[(i + k * apart) * stride];
+        UNROLL
+        for (u32 k = 0; k < REDUCE_AHEAD; k++) state = Fold::merge(state, held[k]);
+    }
+    for (; i < count; i += apart) state = Fold::merge(state, at[i * stride]);
+    return state;
+}
+
+// The state of the team's row, from its teams' threads: stored, and merged with those of the other pieces by the last.
+template <typename Fold, bool ALONG>
+DEVICE void put_state(typename Fold::State state, typename Fold::State start, u32 row, const Team &team,
+                      typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals, const ReduceShape &shape) {
+    state = ALONG ? team_reduce(state, team, Merge<Fold>()) : team_reduce_across(state, team, Merge<Fold>());
+    const bool mine = row < shape.outputs && team.lane == 0;
+    if (shape.pieces == 1) {
+        if (mine) dst[row] = Fold::finish(state);
+        return;
+    }
+    typename Fold::State *states = scratch + (row < shape.outputs ? u64(row) * shape.pieces : 0);
+    if (mine) states[shape.first_piece + block_y()] = state;
+    if (!last_to_arrive(arrivals, shape.pieces)) return;
+    state = merge_states<Fold>(start, states, 1, team.lane, team.size, row < shape.outputs ? shape.pieces : 0);
+    state = ALONG ? team_reduce(state, team, Merge<Fold>()) : team_reduce_across(state, team, Merge<Fold>());
+    if (mine) dst[row] = Fold::finish(state);
 }
 
 template <typename Fold, typename T>
-DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, const ReduceShape &shape) {
+DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
+                        const ReduceShape &shape) {
     typedef typename Fold::State State;
     constexpr u32 N = Lanes<T>::count;
     const Team team = Team::along(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const bool active = row < shape.outputs;
     const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
-    const u32 begin = block_y() * shape.chunk;
-    const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
+    const u32 count = active ? shape.count : 0;
 
     const State start = Fold::start(active && Fold::needs_first ? first[0] : T{});
     State state = start;
-    u32 done = begin;
     if (shape.vectors) {
         State lanes[N];
         UNROLL
         for (u32 j = 0; j < N; j++) lanes[j] = start;
-        const u32 whole = begin + (end - begin) / N * N;
-        for (u32 i = begin + team.lane * N; i < whole; i += team.size * N) {
-            const Vec<T, N> v = load<N>(at + i);
-            UNROLL
-            for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i + j);
-        }
+        const u32 whole = count / N * N;
+        read_tiles(team.lane * N, team.size * N, whole, [&](u32 i) { return load<N>(at + i); },
+                   [&](const Vec<T, N> &v, u32 i) {
+                       UNROLL
+                       for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i + j);
+                   });
         UNROLL
         for (u32 width = N / 2; width > 0; width /= 2) {
             UNROLL
             for (u32 j = 0; j < width; j++) lanes[j] = Fold::merge(lanes[j], lanes[j + width]);
         }
         state = lanes[0];
-        done = whole;
+        // What is left over belongs to the first piece.
+        for (u32 i = whole + team.lane; block_y() == 0 && i < count; i += team.size) {
+            Fold::take(state, at[i], shape.first_index + i);
+        }
+    } else {
+        for (u32 i = block_y() * team.size + team.lane; i < count; i += grid_y() * team.size) {
+            Fold::take(state, at[i], shape.first_index + i);
+        }
     }
-    for (u32 i = done + team.lane; i < end; i += team.size) Fold::take(state, at[i], shape.first_index + i);
-    state = team_reduce(state, team, Merge<Fold>());
-    if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
+    put_state<Fold, true>(state, start, row, team, dst, scratch, arrivals, shape);
+}
+
+// The elements of a row of any layout that this piece's thread takes. Where one stride reaches them all, their addresses come
+// without branches, and the loads overlap.
+template <typename Read, typename Take>
+DEVICE void read_elements(const Team &team, u32 count, const Layout &layout, Read read, Take take) {
+    if (layout.rank == 1) {
+        const u64 stride = layout.stride[0][0];
+        read_tiles(team.lane, team.size, count, [&](u32 i) { return read(i * stride); }, take);
+    } else {
+        NO_UNROLL
+        for (u32 i = block_y() * team.size + team.lane; i < count; i += grid_y() * team.size) {
+            take(read(layout.offset(i)), i);
+        }
+    }
 }
 
 template <typename Fold, typename T>
-DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold::State *scratch,
+DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
                            const ReduceShape &shape) {
     typedef typename Fold::State State;
-    constexpr u32 AHEAD = 4; // loads in flight
     const Team team = Team::across(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const bool active = row < shape.outputs;
     const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
-    const u32 begin = block_y() * shape.chunk;
-    const u32 end = active ? min_of(begin + shape.chunk, shape.count) : begin;
-
-    State state = Fold::start(active && Fold::needs_first ? first[0] : T{});
-    u32 i = begin + team.lane;
-    for (; i + (AHEAD - 1) * team.size < end; i += AHEAD * team.size) {
-        T x[AHEAD];
-        UNROLL
-        for (u32 j = 0; j < AHEAD; j++) x[j] = at[shape.reduced.offset(i + j * team.size)];
-        UNROLL
-        for (u32 j = 0; j < AHEAD; j++) Fold::take(state, x[j], shape.first_index + i + j * team.size);
-    }
-    for (; i < end; i += team.size) Fold::take(state, at[shape.reduced.offset(i)], shape.first_index + i);
-    state = team_reduce_across(state, team, Merge<Fold>());
-    if (active && team.lane == 0) put_state<Fold>(state, row, dst, scratch, shape);
+    const State start = Fold::start(active && Fold::needs_first ? first[0] : T{});
+    State state = start;
+    read_elements(team, active ? shape.count : 0, shape.reduced, [&](u64 offset) { return at[offset]; },
+                  [&](T x, u32 i) { Fold::take(state, x, shape.first_index + i); });
+    put_state<Fold, false>(state, start, row, team, dst, scratch, arrivals, shape);
 }
 
-// The states of a row's pieces, merged in a fixed order.
-template <typename Fold>
-DEVICE void reduce_finish(const typename Fold::State *scratch, typename Fold::Out *dst, u32 outputs, u32 pieces,
-                          u32 team_log2) {
+// Neighbouring rows that a thread takes: 16 bytes of them, eight at most, so that their states fit into shared memory.
+// Mirrored by `column_lanes` in src/reduce.rs.
+template <typename T> struct ColumnLanes {
+    static constexpr u32 count = Lanes<T>::count < 8 ? Lanes<T>::count : 8;
+};
+
+// Rows whose elements lie far apart and whose neighbours lie side by side. A team of `Team::across` has ColumnLanes
+// neighbouring rows, at most a block's worth of threads in all; states in scratch memory are ordered by pieces.
+template <typename Fold, typename T>
+DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
+                           const ReduceShape &shape) {
     typedef typename Fold::State State;
-    const Team team = Team::along(team_log2);
-    const u32 row = block_x() * team.count + team.index;
-    const bool active = row < outputs;
-    const State *at = scratch + (active ? u64(row) * pieces : 0);
-    // There are at least as many pieces as threads in a team, so that every thread has a state to start from.
-    State state = at[team.lane];
-    if (active) {
-        for (u32 i = team.lane + team.size; i < pieces; i += team.size) state = Fold::merge(state, at[i]);
+    constexpr u32 N = ColumnLanes<T>::count;
+    const Team team = Team::across(shape.team_log2);
+    const u32 row = (block_x() * team.count + team.index) * N;
+    const bool active = row < shape.outputs;
+    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
+
+    State lanes[N];
+    Vec<T, N> heads = {};
+    if (Fold::needs_first && active) heads = load<N>(first);
+    UNROLL
+    for (u32 j = 0; j < N; j++) lanes[j] = Fold::start(heads[j]);
+    read_elements(team, active ? shape.count : 0, shape.reduced, [&](u64 offset) { return load<N>(at + offset); },
+                  [&](const Vec<T, N> &v, u32 i) {
+                      UNROLL
+                      for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i);
+                  });
+
+    // Threads of one team within a wave, then one thread for each row over what the waves have.
+    __shared__ State partial[ROW_THREADS * N];
+    const u32 wave = wave_size(), rows = team.count * N, span = max_of(team.count, wave);
+    for (u32 mask = wave / 2; mask >= team.count; mask /= 2) {
+        UNROLL
+        for (u32 j = 0; j < N; j++) lanes[j] = Fold::merge(lanes[j], shuffle_xor(lanes[j], mask));
     }
-    state = team_reduce(state, team, Merge<Fold>());
-    if (active && team.lane == 0) dst[row] = Fold::finish(state);
+    if (team.count >= wave || lane_index() < team.count) {
+        UNROLL
+        for (u32 j = 0; j < N; j++) partial[thread_x() / span * rows + team.index * N + j] = lanes[j];
+    }
+    barrier();
+    const u32 column = thread_x() % rows, part = thread_x() / rows, parts = ROW_THREADS / rows;
+    const u32 out = block_x() * rows + column;
+    const bool mine = part == 0 && out < shape.outputs;
+    State state = partial[column];
+    for (u32 i = 1; i < ROW_THREADS / span; i++) state = Fold::merge(state, partial[i * rows + column]);
+    if (shape.pieces == 1) {
+        if (mine) dst[out] = Fold::finish(state);
+        return;
+    }
+    if (mine) scratch[u64(shape.first_piece + block_y()) * shape.outputs + out] = state;
+    if (!last_to_arrive(arrivals, shape.pieces)) return;
+    const bool stored = out < shape.outputs && part < shape.pieces;
+    const State *states = scratch + (out < shape.outputs ? out : 0);
+    if (stored) {
+        state = states[u64(part) * shape.outputs];
+        state = merge_states<Fold>(state, states, shape.outputs, part + parts, parts, shape.pieces);
+    }
+    partial[thread_x()] = state;
+    barrier();
+    for (u32 i = 1; i < parts && i < shape.pieces; i++) state = Fold::merge(state, partial[i * rows + column]);
+    if (mine) dst[out] = Fold::finish(state);
 }
 
-#define REDUCE(T, root, Fold)                                                                      \
+#define REDUCE_BY(T, root, Fold, variant, function)                                                \
     KERNEL(ROW_THREADS)                                                                            \
-    root##_##T(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, ReduceShape shape) {      \
-        reduce_rows<Fold<T>>(src, dst, scratch, shape);                                            \
-    }                                                                                              \
-    KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_strided(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, ReduceShape shape) { \
-        reduce_strided<Fold<T>>(src, dst, scratch, shape);                                         \
-    }                                                                                              \
-    KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_finish(const Fold<T>::State *scratch, Fold<T>::Out *dst, u32 outputs, u32 pieces, u32 team_log2) { \
-        reduce_finish<Fold<T>>(scratch, dst, outputs, pieces, team_log2);                          \
+    root##_##T##variant(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, u32 *arrivals, ReduceShape shape) { \
+        function<Fold<T>>(src, dst, scratch, arrivals, shape);                                     \
     }
+#define REDUCE(T, root, Fold)                                                                      \
+    REDUCE_BY(T, root, Fold, , reduce_rows)                                                        \
+    REDUCE_BY(T, root, Fold, _columns, reduce_columns)                                             \
+    REDUCE_BY(T, root, Fold, _strided, reduce_strided)
 FOR_ALL_DTYPES(REDUCE, fast_sum, FoldSum)
 FOR_ALL_DTYPES(REDUCE, fast_min, FoldMin)
 FOR_ALL_DTYPES(REDUCE, fast_max, FoldMax)

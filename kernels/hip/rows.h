@@ -64,83 +64,152 @@ struct RowShape {
     u32 vectors;   // rows start on 16 bytes and are multiples of them
 };
 
-// 16-byte pieces of a row that a thread keeps in registers between the two halves of a map.
+// Vectors that a thread asks for before it uses the first: memory answers late, and only what was asked for is on its way.
+constexpr u32 ROW_AHEAD = 4;
+
+// Vectors of a row that a thread keeps in registers between the two halves of a map.
 constexpr u32 ROW_KEPT = 4;
 
-// Gathers columns `begin` to `end` of a row, sixteen pieces by themselves first: a sum of sums loses less than one long one.
+// One of several teams that share a row: it takes every `count`-th tile of ROW_AHEAD vectors a thread. All teams together
+// so read one stretch of memory after the other; long pieces side by side would meet in the same memory channels.
+struct Share {
+    u32 index, count;
+};
+
+// Calls `use` with ROW_AHEAD vectors, or with one where a tile is not whole, the column of the first and the distance to
+// the next. `backwards` begins with the last tile.
+template <u32 N, typename T, typename Use>
+DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, bool backwards, Use use) {
+    const u32 apart = team.size * N, tile = apart * ROW_AHEAD, stride = share.count * tile, first = share.index * tile;
+    if (first >= columns) return;
+    const u32 last = first + (columns - 1 - first) / stride * stride;
+    u32 begin = backwards ? last : first;
+    for (u32 left = (last - first) / stride + 1; left > 0; left--, begin = backwards ? begin - stride : begin + stride) {
+        const u32 at = begin + team.lane * N;
+        if (begin + tile <= columns) {
+            Vec<T, N> tiles[ROW_AHEAD];
+            UNROLL
+            for (u32 k = 0; k < ROW_AHEAD; k++) tiles[k] = load<N>(row + at + k * apart);
+            use(tiles, at, apart);
+        } else {
+            NO_UNROLL
+            for (u32 i = at; i < columns; i += apart) {
+                const Vec<T, N> one[1] = {load<N>(row + i)};
+                use(one, i, apart);
+            }
+        }
+    }
+}
+
+// What a share of a row comes to. A tile is gathered by itself first: a sum of sums loses less than one long sum.
 template <u32 N, typename Map, typename T>
-DEVICE typename Map::State gather_columns(const T *row, u32 begin, u32 end, const Team &team, Map &map) {
+DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &team, Share share, Map &map) {
     typedef typename Map::State State;
     State state = map.empty();
-    for (u32 i = begin + team.lane * N; i < end;) {
+    walk_row<N>(row, columns, team, share, false, [&](const auto &tiles, u32, u32) {
         State part = map.empty();
-        for (u32 n = 0; n < 16 && i < end; n++, i += team.size * N) map.take(part, load<N>(row + i));
+        map.take(part, tiles);
         state = map.merge(state, part);
-    }
+    });
     return state;
 }
 
-// Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads gathered, `settle` makes
-// of that what `apply` needs. A row is read once as long as it fits into the team's registers (256 threads: 4096 f32 or
-// 8192 f16), and otherwise its rest is read a second time.
-template <u32 N, typename Map, typename T> DEVICE void map_row(const T *row, T *out, u32 columns, const Team &team, Map &map) {
+template <u32 N, u32 M, typename Map, typename T>
+DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32 columns, Map &map) {
+    typename Map::template Weights<N> weights[M];
+    // Past the end of the row too, where the first weights do no harm: loads without branches overlap.
+    UNROLL
+    for (u32 k = 0; k < M; k++) weights[k] = map.template weights<N>(at + k * apart < columns ? at + k * apart : 0);
+    UNROLL
+    for (u32 k = 0; k < M; k++) {
+        if (at + k * apart < columns) store<N>(out + at + k * apart, map.apply(tiles[k], weights[k]));
+    }
+}
+
+template <u32 N, typename Map, typename T>
+DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, bool backwards, Map &map) {
+    walk_row<N>(row, columns, team, share, backwards,
+                [&](const auto &tiles, u32 at, u32 apart) { apply_at(out, tiles, at, apart, columns, map); });
+}
+
+// The vectors of a row of up to M for each thread of the team; `blank` past its end.
+template <u32 N, u32 M, typename T>
+DEVICE void load_row(Vec<T, N> (&kept)[M], const T *row, u32 columns, const Team &team, T blank) {
+    Vec<T, N> empty;
+    UNROLL
+    for (u32 j = 0; j < N; j++) empty[j] = blank;
+    UNROLL
+    for (u32 k = 0; k < M; k++) {
+        const u32 i = (team.lane + k * team.size) * N;
+        kept[k] = i < columns ? load<N>(row + i) : empty;
+    }
+}
+
+// Maps a row that fits into the registers of its team: it is read once.
+template <u32 N, u32 M, typename Map, typename T>
+DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Map &map) {
     typedef typename Map::State State;
     map.begin(row, columns);
+    Vec<T, N> kept[M];
+    load_row(kept, row, columns, team, map.blank());
     State state = map.empty();
-    Vec<T, N> kept[ROW_KEPT];
-    UNROLL
-    for (u32 k = 0; k < ROW_KEPT; k++) {
-        const u32 i = (team.lane + k * team.size) * N;
-        if (i < columns) {
-            kept[k] = load<N>(row + i);
-            map.take(state, kept[k]);
-        }
-    }
-    const u32 rest = (team.lane + ROW_KEPT * team.size) * N;
-    state = map.merge(state, gather_columns<N>(row, ROW_KEPT * team.size * N, columns, team, map));
+    map.take(state, kept);
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
     map.settle(state, columns);
-    UNROLL
-    for (u32 k = 0; k < ROW_KEPT; k++) {
-        const u32 i = (team.lane + k * team.size) * N;
-        if (i < columns) store<N>(out + i, map.apply(kept[k], i));
-    }
-    for (u32 i = rest; i < columns; i += team.size * N) store<N>(out + i, map.apply(load<N>(row + i), i));
+    apply_at(out, kept, team.lane * N, team.size * N, columns, map);
+}
+
+// Maps a longer row, which is read twice, the second time from the cache.
+template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T *out, u32 columns, const Team &team, Map &map) {
+    typedef typename Map::State State;
+    map.begin(row, columns);
+    State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
+    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
+    map.settle(state, columns);
+    apply_row<N>(row, out, columns, team, Share{0, 1}, true, map);
+}
+
+// Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads
+// gathered, `settle` makes of that what `apply` needs, beside the `weights` of a column. `blank` is an element that changes
+// nothing. A map with a better way for rows in registers brings its own `map_kept`.
+template <u32 N, typename Map, typename T>
+DEVICE void map_row(const T *row, T *out, u32 columns, u32 active, const Team &team, Map &map) {
+    // By the length of all rows and not of this one, which may be missing: the exchange needs every thread.
+    if (columns <= team.size * N) map_kept<N, 1>(row, out, active, team, map);
+    else if (columns <= ROW_KEPT * team.size * N) map_kept<N, ROW_KEPT>(row, out, active, team, map);
+    else map_long<N>(row, out, active, team, map);
 }
 
 template <typename Map, typename T> DEVICE void map_rows(const T *src, T *dst, const RowShape &shape, Map map) {
     const Team team = Team::along(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
-    const bool active = row < shape.rows;
-    const u64 at = active ? u64(row) * shape.columns : 0;
-    const u32 columns = active ? shape.columns : 0;
-    if (shape.vectors) map_row<Lanes<T>::count>(src + at, dst + at, columns, team, map);
-    else map_row<1>(src + at, dst + at, columns, team, map);
+    const u64 at = row < shape.rows ? u64(row) * shape.columns : 0;
+    const u32 active = row < shape.rows ? shape.columns : 0;
+    if (shape.vectors) map_row<Lanes<T>::count>(src + at, dst + at, shape.columns, active, team, map);
+    else map_row<1>(src + at, dst + at, shape.columns, active, team, map);
 }
 
-// Few rows that are too long for a team each are cut into pieces: one launch gathers a state for every piece, a second
+// Few rows that are too long for a team each are shared by several: one launch gathers a state for every share, a second
 // one merges those of a row and maps. The second reads backwards: what the first read last is still in the cache.
 // Mirrored by `RowPieces` in src/rows.rs.
 struct RowPieces {
-    u32 units;      // rows times pieces
+    u32 units;      // rows times shares
     u32 columns;
-    u32 chunk;      // columns of a piece, a multiple of 16 bytes of them
-    u32 team_log2;  // threads for a piece
+    u32 team_log2;  // threads for a share
     u32 vectors;    // as in RowShape
-    Divider pieces; // of a row
+    Divider pieces; // shares of a row
 };
 
-// What a team works on: piece `index` of a row that starts at `at`.
+// What a team works on: a share of the row that starts at `at`.
 struct RowPiece {
     u64 at;
-    u32 index, begin, end;
-    bool active;
+    Share share;
+    u32 columns; // none without a row
     static MEMBER RowPiece of(u32 unit, const RowPieces &shape) {
         const bool active = unit < shape.units;
         const Division split = divide(active ? unit : 0, shape.pieces);
-        const u32 begin = split.remainder * shape.chunk;
-        const u32 end = active ? min_of(begin + shape.chunk, shape.columns) : begin;
-        return RowPiece{u64(split.quotient) * shape.columns, split.remainder, begin, end, active};
+        return RowPiece{u64(split.quotient) * shape.columns, Share{split.remainder, shape.pieces.divisor},
+                        active ? shape.columns : 0};
     }
 };
 
@@ -151,18 +220,11 @@ DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPi
     const u32 unit = block_x() * team.count + team.index;
     const RowPiece piece = RowPiece::of(unit, shape);
     const T *row = src + piece.at;
-    map.begin(row, shape.columns);
-    State state = shape.vectors ? gather_columns<Lanes<T>::count>(row, piece.begin, piece.end, team, map)
-                                : gather_columns<1>(row, piece.begin, piece.end, team, map);
+    map.begin(row, piece.columns);
+    State state = shape.vectors ? gather_row<Lanes<T>::count>(row, piece.columns, team, piece.share, map)
+                                : gather_row<1>(row, piece.columns, team, piece.share, map);
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
-    if (piece.active && team.lane == 0) states[unit] = state;
-}
-
-template <u32 N, typename Map, typename T>
-DEVICE void apply_columns(const T *row, T *out, const RowPiece &piece, const Team &team, Map &map) {
-    for (u32 i = piece.begin + team.lane * N; i < piece.end; i += team.size * N) {
-        store<N>(out + i, map.apply(load<N>(row + i), i));
-    }
+    if (unit < shape.units && team.lane == 0) states[unit] = state;
 }
 
 template <typename Map, typename T>
@@ -172,13 +234,13 @@ DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, 
     const u32 unit = block_x() * team.count + team.index;
     const RowPiece piece = RowPiece::of(unit < shape.units ? shape.units - 1 - unit : unit, shape);
     const T *row = src + piece.at;
-    map.begin(row, shape.columns);
-    const State *of_row = states + (piece.active ? shape.units - 1 - unit - piece.index : 0);
-    const u32 pieces = piece.active ? shape.pieces.divisor : 0;
+    map.begin(row, piece.columns);
+    const State *of_row = states + (piece.columns > 0 ? shape.units - 1 - unit - piece.share.index : 0);
+    const u32 pieces = piece.columns > 0 ? piece.share.count : 0;
     State state = map.empty();
     for (u32 i = team.lane; i < pieces; i += team.size) state = map.merge(state, of_row[i]);
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
     map.settle(state, shape.columns);
-    if (shape.vectors) apply_columns<Lanes<T>::count>(row, dst + piece.at, piece, team, map);
-    else apply_columns<1>(row, dst + piece.at, piece, team, map);
+    if (shape.vectors) apply_row<Lanes<T>::count>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
+    else apply_row<1>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
 }

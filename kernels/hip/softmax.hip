@@ -1,10 +1,11 @@
 // softmax and log-softmax over the last dimension of contiguous tensors.
 //
-// The largest element and the sum of exponentials are gathered together: when a larger element turns up, the sum so far
-// is scaled down to it. So a row is read once and written once (see map_row).
+// A row that fits into the registers of its team is read once: its largest element is found first, and each exponential
+// is taken once. Of longer rows both are gathered together: when a larger element turns up, the sum so far is scaled
+// down to it, and the exponentials are taken again while writing (see map_row).
 //
-// Memory limit: 16-byte pieces, one exponential for an element while reading and one while writing, and a team per row
-// that is as small as the row allows, so that no thread idles on short rows.
+// Memory limit: 16-byte pieces, several in flight, and a team per row that is as small as the row allows, so that no thread
+// idles on short rows.
 #include "portable.h"
 #include "quick.h"
 #include "rows.h"
@@ -20,6 +21,7 @@ template <typename T, bool LOG> struct Softmax {
     C largest, scale;
 
     MEMBER void begin(const T *, u32) {}
+    MEMBER T blank() const { return Limits<T>::lowest(); }
     // Starting from the least finite number and not from minus infinity keeps inf - inf out of rows that begin masked;
     // a row of nothing but minus infinity still comes out as NaN, as on the CPU.
     MEMBER State empty() const {
@@ -27,34 +29,77 @@ template <typename T, bool LOG> struct Softmax {
         least_finite(state.largest);
         return state;
     }
-    template <u32 N> MEMBER void take(State &state, const Vec<T, N> &v) {
-        C largest = state.largest;
+    template <u32 N, u32 M> static MEMBER C largest_of(C largest, const Vec<T, N> (&v)[M]) {
         UNROLL
-        for (u32 j = 0; j < N; j++) largest = max_of(largest, C(widen(v[j])));
-        // The piece by itself first: shorter chains, and smaller errors than adding one by one to a long sum.
-        C piece = exp_below_zero(C(widen(v[0])) - largest);
+        for (u32 k = 0; k < M; k++) {
+            UNROLL
+            for (u32 j = 0; j < N; j++) largest = greater_of(largest, C(widen(v[k][j])));
+        }
+        return largest;
+    }
+    template <u32 N, u32 M> MEMBER void take(State &state, const Vec<T, N> (&v)[M]) {
+        const C largest = largest_of(state.largest, v);
+        C sum = state.sum * exp_for(T(), state.largest - largest);
         UNROLL
-        for (u32 j = 1; j < N; j++) piece += exp_below_zero(C(widen(v[j])) - largest);
-        state = State{largest, state.sum * exp_below_zero(state.largest - largest) + piece};
+        for (u32 k = 0; k < M; k++) {
+            // A vector by itself first: shorter chains, and smaller errors than adding one by one to a long sum.
+            C piece = exp_for(T(), C(widen(v[k][0])) - largest);
+            UNROLL
+            for (u32 j = 1; j < N; j++) piece += exp_for(T(), C(widen(v[k][j])) - largest);
+            sum += piece;
+        }
+        state = State{largest, sum};
     }
     MEMBER State merge(State a, State b) {
         const C largest = max_of(a.largest, b.largest);
-        return State{largest, a.sum * exp_below_zero(a.largest - largest) + b.sum * exp_below_zero(b.largest - largest)};
+        return State{largest, a.sum * exp_for(T(), a.largest - largest) + b.sum * exp_for(T(), b.largest - largest)};
     }
     MEMBER void settle(State state, u32) {
         largest = state.largest;
         scale = LOG ? log_(state.sum) : C(1) / state.sum;
     }
-    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, u32) {
+    template <u32 N> struct Weights {};
+    template <u32 N> MEMBER Weights<N> weights(u32) const { return Weights<N>(); }
+    template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, const Weights<N> &) {
         Vec<T, N> out;
         UNROLL
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - largest;
-            out[j] = cast<T>(LOG ? x - scale : exp_below_zero(x) * scale);
+            out[j] = cast<T>(LOG ? x - scale : exp_for(T(), x) * scale);
         }
         return out;
     }
 };
+
+template <u32 N, u32 M, typename T, bool LOG>
+DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softmax<T, LOG> &map) {
+    typedef Compute<T> C;
+    Vec<T, N> kept[M];
+    load_row(kept, row, columns, team, map.blank());
+    const C largest = team_reduce(map.largest_of(map.empty().largest, kept), team, Greater());
+    C value[M][N], sum = C(0);
+    UNROLL
+    for (u32 k = 0; k < M; k++) {
+        C piece = C(0);
+        UNROLL
+        for (u32 j = 0; j < N; j++) {
+            const C x = C(widen(kept[k][j])) - largest, power = exp_for(T(), x);
+            value[k][j] = LOG ? x : power;
+            piece += power;
+        }
+        sum += piece;
+    }
+    sum = team_reduce(sum, team, Sum());
+    const C scale = LOG ? log_(sum) : C(1) / sum;
+    UNROLL
+    for (u32 k = 0; k < M; k++) {
+        const u32 i = (team.lane + k * team.size) * N;
+        Vec<T, N> made;
+        UNROLL
+        for (u32 j = 0; j < N; j++) made[j] = cast<T>(LOG ? value[k][j] - scale : value[k][j] * scale);
+        if (i < columns) store<N>(out + i, made);
+    }
+}
 
 #define SOFTMAX(T, root, LOG)                                                                      \
     KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, RowShape shape) {                         \

@@ -1,5 +1,5 @@
 //! Reductions over any dimensions of a tensor: which kernel of `hip/reduce.hip` walks it, with how many threads for a row
-//! and in how many pieces. A reduction is one launch, or two when long rows are cut.
+//! and in how many pieces. A reduction is one launch: where long rows are cut, the last block to be done merges their pieces.
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -84,12 +84,12 @@ impl Reduce {
 struct ReduceShape {
     outputs: u32,
     count: u32,
-    chunk: u32,
     pieces: u32,
     first_piece: u32,
     first_index: u32,
     team_log2: u32,
     vectors: u32,
+    unused: u32,
     start: u64,
     kept: Strided<1>,
     reduced: Strided<1>,
@@ -98,32 +98,65 @@ struct ReduceShape {
 // SAFETY: integers with no padding, laid out as in C.
 unsafe impl DeviceCopy for ReduceShape {}
 
+/// Neighbouring rows that a thread of the variant `_columns` takes; `ColumnLanes` in `hip/reduce.hip`.
+fn column_lanes(dtype: DType) -> u64 {
+    (16 / dtype.size() as u64).min(8)
+}
+
+/// Neighbouring threads of the variant `_columns` that read along the rows' neighbours, at most: half a kilobyte, and with the
+/// lanes of each no more rows than a block has threads.
+const COLUMN_THREADS: u64 = 32;
+
 /// How the rows are walked.
 struct Plan {
     variant: &'static str,
     vectors: bool,
     team_log2: u32,
+    /// Rows for each team.
+    lanes: u64,
     /// Pieces of a row within one launch's part of it.
     pieces: u64,
-    /// Elements a piece is a multiple of.
+    /// Elements that the start of a part of a row is a multiple of for vectors.
     grain: u64,
 }
 
 impl Plan {
     /// `kept` has the strides of the rows' starts, `reduced` those within a row.
     fn new(machine: Machine, dtype: DType, address: u64, kept: &Shape, reduced: &Shape) -> Self {
-        let lanes = 16 / dtype.size() as u64;
         let (rows, count) = (kept.count(), reduced.count());
+        let all = u64::from(ROW_THREADS);
+        let multiples = |shape: &Shape, from: usize, of: u64| {
+            shape.stride[0][from..shape.rank].iter().all(|stride| stride.is_multiple_of(of))
+        };
         if reduced.is_contiguous(0) {
-            let aligned =
-                address.is_multiple_of(16) && kept.stride[0][..kept.rank].iter().all(|stride| stride % lanes == 0);
-            let grain = if aligned { lanes } else { 1 };
+            let lanes = 16 / dtype.size() as u64;
+            let vectors = address.is_multiple_of(16) && multiples(kept, 0, lanes);
+            let grain = if vectors { lanes } else { 1 };
             let steps = count.div_ceil(grain);
             let team_log2 = team_log2(machine, rows, steps);
             let pieces = pieces(machine, rows, 1 << team_log2, steps);
-            return Self { variant: "", vectors: aligned, team_log2, pieces, grain };
+            return Self { variant: "", vectors, team_log2, lanes: 1, pieces, grain };
         }
-        let all = u64::from(ROW_THREADS);
+        let lanes = column_lanes(dtype);
+        if machine.side_by_side
+            && kept.stride[0][0] == 1
+            && kept.size[0].is_multiple_of(lanes)
+            && address.is_multiple_of(lanes * dtype.size() as u64)
+            && multiples(kept, 1, lanes)
+            && multiples(reduced, 0, lanes)
+        {
+            let groups = rows / lanes;
+            let team = all / groups.next_power_of_two().clamp(1, COLUMN_THREADS);
+            let pieces = pieces(machine, groups, team, count);
+            return Self {
+                variant: "_columns",
+                vectors: true,
+                team_log2: team.trailing_zeros(),
+                lanes,
+                pieces,
+                grain: 1,
+            };
+        }
         let team = if !machine.side_by_side {
             1
         } else if kept.stride[0][0] <= reduced.stride[0][0] {
@@ -133,7 +166,7 @@ impl Plan {
             count.next_power_of_two().clamp(1, all)
         };
         let pieces = pieces(machine, rows, team, count);
-        Self { variant: "_strided", vectors: false, team_log2: team.trailing_zeros(), pieces, grain: 1 }
+        Self { variant: "_strided", vectors: false, team_log2: team.trailing_zeros(), lanes: 1, pieces, grain: 1 }
     }
 }
 
@@ -184,20 +217,19 @@ impl Kernels {
         let plan = Plan::new(machine, dtype, src.address(), kept, reduced);
         let rows = kept.count();
 
+        let blocks = blocks(rows.div_ceil(plan.lanes), plan.team_log2);
+
         // A row may need several launches, each with pieces of its own.
         let mut parts = Vec::with_capacity(1);
         let mut total = 0;
         reduced.cut(&mut |part, start| {
-            let count = part.count();
-            let chunk = count.div_ceil(plan.pieces).next_multiple_of(plan.grain);
-            let pieces = count.div_ceil(chunk);
-            parts.push((*part, start[0], chunk, pieces, total));
-            total += pieces;
+            parts.push((*part, start[0], plan.pieces, total));
+            total += plan.pieces;
             Ok::<(), Error>(())
         })?;
         if parts.is_empty() {
             // Nothing to add up: one piece of no elements.
-            parts.push((Shape { size: [1; MAX_RANK], ..*reduced }, 0, 1, 1, 0));
+            parts.push((Shape { size: [1; MAX_RANK], ..*reduced }, 0, 1, 0));
             total = 1;
         }
         let scratch = match total {
@@ -205,38 +237,32 @@ impl Kernels {
             pieces => Some(stream.alloc::<u8>(rows as usize * pieces as usize * op.state_bytes(dtype))?),
         };
         let states = scratch.as_ref().map_or(DevicePtr::NULL, |scratch| scratch.ptr());
+        let arrivals = if total > 1 { self.arrivals.of(stream, blocks)? } else { DevicePtr::NULL };
         let function = self.function(Id::Reduce, op.root(), &[dtype], plan.variant)?;
         let mut first_index = 0u64;
-        for (part, start, chunk, pieces, first_piece) in parts {
+        for (part, start, pieces, first_piece) in parts {
             let count = if reduced.count() == 0 { 0 } else { part.count() };
             let shape = ReduceShape {
                 outputs: rows as u32,
                 count: count as u32,
-                chunk: chunk as u32,
                 pieces: total as u32,
                 first_piece: first_piece as u32,
                 first_index: first_index as u32,
                 team_log2: plan.team_log2,
                 vectors: u32::from(plan.vectors && start % plan.grain == 0),
+                unused: 0,
                 start,
                 kept: kept.pack(),
                 reduced: part.pack(),
             };
             first_index += count;
-            let config = LaunchConfig::new((blocks(rows, plan.team_log2), pieces as u32), ROW_THREADS);
+            let config = LaunchConfig::new((blocks, pieces as u32), ROW_THREADS);
             // SAFETY: the parameters of the kernels in `hip/reduce.hip`. The shapes stay inside the input, which was checked
-            // to lie inside its memory; there is one output a row, and scratch for every state; all of it is in the
-            // order of `stream`.
-            unsafe { function.launch(stream, config, &(src, dst, states, shape))? };
+            // to lie inside its memory; there is one output a row, scratch for every state and a counter for every block
+            // along x; all of it is in the order of `stream`, to whose pool the scratch memory goes back.
+            unsafe { function.launch(stream, config, &(src, dst, states, arrivals, shape))? };
         }
-        let Some(scratch) = scratch else { return Ok(()) };
-        // The largest team that leaves no thread without a state to start from.
-        let widest = if machine.side_by_side { ROW_THREADS.trailing_zeros() } else { 0 };
-        let team_log2 = total.ilog2().min(widest);
-        let function = self.function(Id::Reduce, op.root(), &[dtype], "_finish")?;
-        let config = LaunchConfig::new(blocks(rows, team_log2), ROW_THREADS);
-        // SAFETY: as above; the scratch memory goes back to the pool of this stream, behind the launch.
-        unsafe { function.launch(stream, config, &(scratch.ptr(), dst, rows as u32, total as u32, team_log2)) }
+        Ok(())
     }
 }
 

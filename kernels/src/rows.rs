@@ -14,6 +14,9 @@ pub(crate) const ROW_THREADS: u32 = 256;
 /// 16-byte pieces a thread keeps in registers, as in `hip/rows.h`.
 const KEPT: u64 = 4;
 
+/// 16-byte pieces a thread has in flight, as in `hip/rows.h` and `hip/reduce.hip`: the tiles that pieces of a row are made of.
+const AHEAD: u64 = 4;
+
 /// Contiguous rows as the kernels take them; `hip/rows.h` has the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +36,12 @@ unsafe impl DeviceCopy for RowShape {}
 pub(crate) struct RowPieces {
     units: u32,
     columns: u32,
-    chunk: u32,
     team_log2: u32,
     vectors: u32,
     pieces: Divider,
 }
 
-// SAFETY: eight integers, laid out as in C.
+// SAFETY: seven integers, laid out as in C.
 unsafe impl DeviceCopy for RowPieces {}
 
 /// One launch of a map over rows.
@@ -116,17 +118,13 @@ pub(crate) fn team_log2(machine: Machine, rows: u64, steps: u64) -> u32 {
 }
 
 /// Into how many pieces each row is cut, so that `rows` rows with teams of `team` threads keep the device busy. A piece
-/// is at least eight steps for every thread.
+/// is at least two tiles.
 pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 {
     let busy = if machine.side_by_side { machine.threads } else { machine.threads / u64::from(ROW_THREADS) };
     let wanted = busy.div_ceil(rows.saturating_mul(team).max(1));
-    let room = (steps / team.saturating_mul(8).max(1)).max(1);
-    // More than this would only lengthen the second pass. An odd number, so that pieces of a row of 2^n elements do not
-    // begin on the same memory channel: on an H200 a sum of 64M f32 takes 117 us with 1024 pieces.
-    match wanted.min(room).clamp(1, 2048) {
-        1 => 1,
-        many => (many - 1) | 1,
-    }
+    let room = steps / team.saturating_mul(2 * AHEAD).max(1);
+    // More than this would only lengthen the merging.
+    wanted.min(room).clamp(1, 2048)
 }
 
 /// Blocks for the teams of `rows` rows, which are fewer than 2^31.
@@ -174,15 +172,11 @@ impl Rows {
         let pieces = pieces(machine, self.rows, 1 << team_log2, steps);
         // Shorter rows are done before a second launch has begun.
         if pieces > 1 && steps >= LONG {
-            let grain = if vectors { lanes } else { 1 };
-            let chunk = self.columns.div_ceil(pieces).next_multiple_of(grain);
-            let pieces = self.columns.div_ceil(chunk);
             let units = self.rows * pieces;
             let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
             let shape = RowPieces {
                 units: units as u32,
                 columns: self.columns as u32,
-                chunk: chunk as u32,
                 team_log2,
                 vectors: u32::from(vectors),
                 pieces: Divider::new(pieces),
@@ -236,9 +230,9 @@ mod tests {
     fn only_few_long_rows_are_cut() {
         assert_eq!(pieces(GPU, 1_000_000, 256, 1_000_000), 1);
         assert_eq!(pieces(GPU, 1, 256, 64), 1);
-        assert_eq!(pieces(GPU, 1, 256, 1_000_000_000), 399);
+        assert_eq!(pieces(GPU, 1, 256, 1_000_000_000), 400);
         let embedded = Machine { side_by_side: false, threads: 2 * 1024 };
-        assert_eq!(pieces(embedded, 1, 1, 1_000_000), 7);
+        assert_eq!(pieces(embedded, 1, 1, 1_000_000), 8);
         assert_eq!(pieces(embedded, 100, 1, 1_000_000), 1);
     }
 }

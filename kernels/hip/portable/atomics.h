@@ -89,3 +89,14 @@ template <typename T> DEVICE void atomic_min(T *at, T value) {
 template <typename T> DEVICE void atomic_max(T *at, T value) {
     atomic_update(at, [=](T old) { return widen(old) < widen(value) ? value : old; });
 }
+
+// Counts one up and returns the number before.
+DEVICE u32 atomic_next(u32 *at) {
+#if defined(TARGET_AMD)
+    return __hip_atomic_fetch_add(at, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#elif defined(TARGET_NVIDIA)
+    return atomicAdd(at, 1u);
+#else
+    return __atomic_fetch_add(at, 1u, __ATOMIC_RELAXED);
+#endif
+}

@@ -90,8 +90,8 @@ DEVICE void barrier() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-// Orders this thread's writes before later ones for the whole device.
-DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+// What this thread has seen and written comes before what it does next, for the whole device.
+DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 #else
 DEVICE u32 thread_x() { return threadIdx.x; }
 DEVICE u32 thread_y() { return threadIdx.y; }
@@ -101,7 +101,11 @@ DEVICE u32 block_z() { return blockIdx.z; }
 DEVICE u32 grid_x() { return gridDim.x; }
 DEVICE u32 grid_y() { return gridDim.y; }
 DEVICE void barrier() { __syncthreads(); }
+#if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 700
+DEVICE void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+#else
 DEVICE void device_fence() { __threadfence(); }
+#endif
 #endif
 
 // The bits of one type read as another of the same size.

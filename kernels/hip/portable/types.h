@@ -53,10 +53,16 @@ DEVICE f16 f32_to_f16(f32 x) {
 DEVICE f32 bf16_to_f32(bf16 b) { return bit_cast<f32>((u32)b.bits << 16); }
 
 DEVICE bf16 f32_to_bf16(f32 x) {
+#if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 800
+    bf16 out;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+    return out;
+#else
     u32 bits = bit_cast<u32>(x);
     u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     u32 quiet = (bits >> 16) | 0x40u;
     return bf16{(u16)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
+#endif
 }
 
 DEVICE f32 f8_to_f32(f8e4m3 b) {

@@ -57,6 +57,12 @@ fn cases() -> Vec<Case> {
         Case::new(&[33, 70], &[70, 1], 0, &[0]),
         Case::new(&[3, 50, 9], &[450, 9, 1], 0, &[1]),
         Case::new(&[6, 5, 40], &[200, 40, 1], 0, &[0, 2]),
+        // Columns in 16-byte pieces: in one piece and in several, between other dimensions, with two strides, from a slice.
+        Case::new(&[2000, 32], &[32, 1], 0, &[0]),
+        Case::new(&[40, 272], &[272, 1], 0, &[0]),
+        Case::new(&[3, 600, 24], &[14400, 24, 1], 0, &[1]),
+        Case::new(&[6, 10, 4, 16], &[640, 64, 16, 1], 0, &[0, 2]),
+        Case::new(&[300, 16], &[48, 1], 16, &[0]),
         // Transposed, broadcast, sliced, nothing reduced, everything reduced in another order.
         Case::new(&[30, 41], &[1, 30], 0, &[1]),
         Case::new(&[8, 9], &[0, 1], 2, &[0]),

@@ -1,0 +1,34 @@
+//! Counters with which the blocks of a launch find out which of them is the last (`last_to_arrive` in `hip/reduce.hip`). They
+//! are zero between launches, because the last block sets its counter back, so no launch has to clear them first. Each stream
+//! has counters of its own: its launches follow one another.
+
+use hip::{Buffer, DevicePtr, Result, Stream};
+use std::sync::{Mutex, PoisonError};
+
+/// Counters a stream begins with: more than the blocks that rows cut in pieces have on any device of today.
+const LEAST: u32 = 4096;
+
+/// The counters of a device's streams.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    streams: Mutex<Vec<Buffer<u32>>>,
+}
+
+impl Arrivals {
+    /// At least `count` zeros for a launch on `stream`.
+    pub fn of(&self, stream: &Stream, count: u32) -> Result<DevicePtr<u32>> {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = streams.iter().position(|counters| counters.stream().handle() == stream.handle());
+        if let Some(counters) = found.map(|at| &streams[at]).filter(|counters| counters.len() >= count as usize) {
+            return Ok(counters.ptr());
+        }
+        let counters = stream.zeros(count.max(LEAST) as usize)?;
+        let ptr = counters.ptr();
+        match found {
+            // The smaller ones go back to the stream's pool, behind the launches that use them.
+            Some(at) => streams[at] = counters,
+            None => streams.push(counters),
+        }
+        Ok(ptr)
+    }
+}
