@@ -10,6 +10,11 @@ DEVICE f32 power_of_two_quick(f32 x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
+DEVICE f32 reciprocal_quick(f32 x) {
+    f32 result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 #if __CUDA_ARCH__ >= 800
 DEVICE f32 at_least(f32 x, f32 least) {
@@ -27,6 +32,7 @@ DEVICE f32 power_of_two_quick(f32 x) { return __builtin_amdgcn_exp2f(x); }
 #else
 DEVICE f32 power_of_two_quick(f32 x) { return __builtin_exp2f(x); }
 #endif
+DEVICE f32 reciprocal_quick(f32 x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEVICE f32 at_least(f32 x, f32 least) { return x < least ? least : x; }
 DEVICE f32 greater_of(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
@@ -35,10 +41,15 @@ DEVICE f32 greater_of(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 #if defined(TARGET_HOST)
 DEVICE f32 greater_of(f32 a, f32 b) { return max_of(a, b); }
 DEVICE f32 exp_rough(f32 x) { return exp_(x); }
+DEVICE f32 over_one_plus(f32 x, f32 y) { return x / (1.0f + y); }
 DEVICE f32 exp_below_zero(f32 x) { return exp_(x); }
 #else
 // e^x to about 1e-5 of itself: for results that are rounded to a short float.
 DEVICE f32 exp_rough(f32 x) { return power_of_two_quick(x * 1.44269504f); }
+
+// x / (1 + y) to about 1e-6 of itself, for y from 0 to infinity. Both are taken by four: the reciprocal of the greatest numbers
+// would be below what the instruction can return.
+DEVICE f32 over_one_plus(f32 x, f32 y) { return (x * 0.25f) * reciprocal_quick(fused(y, 0.25f, 0.25f)); }
 
 // e^x to a few ulp, for x up to 0. The product x log2(e) is kept in two parts, because its rounding grows with x.
 DEVICE f32 exp_below_zero(f32 x) {
@@ -53,8 +64,8 @@ DEVICE f32 exp_below_zero(f32 x) {
 DEVICE f64 greater_of(f64 a, f64 b) { return max_of(a, b); }
 DEVICE f64 exp_below_zero(f64 x) { return exp_(x); }
 
-// e^x for x up to 0 as exactly as a result of dtype T shows.
-DEVICE f32 exp_for(f16, f32 x) { return exp_rough(x); }
-DEVICE f32 exp_for(bf16, f32 x) { return exp_rough(x); }
-DEVICE f32 exp_for(f32, f32 x) { return exp_below_zero(x); }
-DEVICE f64 exp_for(f64, f64 x) { return exp_below_zero(x); }
+// e^x for x up to 0, as exactly as a result of the first argument's dtype shows.
+DEVICE f32 exp_below_zero_as(f16, f32 x) { return exp_rough(x); }
+DEVICE f32 exp_below_zero_as(bf16, f32 x) { return exp_rough(x); }
+DEVICE f32 exp_below_zero_as(f32, f32 x) { return exp_below_zero(x); }
+DEVICE f64 exp_below_zero_as(f64, f64 x) { return exp_below_zero(x); }

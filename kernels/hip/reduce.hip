@@ -91,22 +91,24 @@ template <typename Fold> struct Merge {
     MEMBER State operator()(State a, State b) const { return Fold::merge(a, b); }
 };
 
-// Loads of a thread that are in flight together.
+// Loads of a thread that are in flight together: along rows, down columns, and of states.
 constexpr u32 REDUCE_AHEAD = 4;
+constexpr u32 COLUMN_AHEAD = 8;
+constexpr u32 STATES_AHEAD = 16;
 
-// Reads `count` elements in tiles of REDUCE_AHEAD for each thread, of which a piece takes every grid_y()-th: `take` gets element
+// Reads `count` elements in tiles of AHEAD for each thread, of which a piece takes every grid_y()-th: `take` gets element
 // `first` of a tile, then every `apart`-th, as `read` finds them.
-template <typename Read, typename Take>
+template <u32 AHEAD, typename Read, typename Take>
 DEVICE void read_tiles(u32 first, u32 apart, u32 count, Read read, Take take) {
-    const u32 tile = apart * REDUCE_AHEAD;
+    const u32 tile = apart * AHEAD;
     for (u32 begin = block_y() * tile; begin < count; begin += grid_y() * tile) {
         const u32 i = begin + first;
         if (begin + tile <= count) {
-            decltype(read(i)) held[REDUCE_AHEAD];
+            decltype(read(i)) held[AHEAD];
             UNROLL
-            for (u32 k = 0; k < REDUCE_AHEAD; k++) held[k] = read(i + k * apart);
+            for (u32 k = 0; k < AHEAD; k++) held[k] = read(i + k * apart);
             UNROLL
-            for (u32 k = 0; k < REDUCE_AHEAD; k++) take(held[k], i + k * apart);
+            for (u32 k = 0; k < AHEAD; k++) take(held[k], i + k * apart);
         } else {
             NO_UNROLL
             for (u32 k = i; k < count; k += apart) take(read(k), k);
@@ -134,12 +136,12 @@ DEVICE typename Fold::State merge_states(typename Fold::State state, const typen
                                          u32 apart, u32 count) {
     typedef typename Fold::State State;
     u32 i = first;
-    for (; i + (REDUCE_AHEAD - 1) * apart < count; i += REDUCE_AHEAD * apart) {
-        State held[REDUCE_AHEAD];
+    for (; i + (STATES_AHEAD - 1) * apart < count; i += STATES_AHEAD * apart) {
+        State held[STATES_AHEAD];
         UNROLL
-        for (u32 k = 0; k < REDUCE_AHEAD; k++) held[k] = at[(i + k * apart) * stride];
+        for (u32 k = 0; k < STATES_AHEAD; k++) held[k] = at[(i + k * apart) * stride];
         UNROLL
-        for (u32 k = 0; k < REDUCE_AHEAD; k++) state = Fold::merge(state, held[k]);
+        for (u32 k = 0; k < STATES_AHEAD; k++) state = Fold::merge(state, held[k]);
     }
     for (; i < count; i += apart) state = Fold::merge(state, at[i * stride]);
     return state;
@@ -181,7 +183,7 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
         UNROLL
         for (u32 j = 0; j < N; j++) lanes[j] = start;
         const u32 whole = count / N * N;
-        read_tiles(team.lane * N, team.size * N, whole, [&](u32 i) { return load<N>(at + i); },
+        read_tiles<REDUCE_AHEAD>(team.lane * N, team.size * N, whole, [&](u32 i) { return load<N>(at + i); },
                    [&](const Vec<T, N> &v, u32 i) {
                        UNROLL
                        for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i + j);
@@ -210,7 +212,7 @@ template <typename Read, typename Take>
 DEVICE void read_elements(const Team &team, u32 count, const Layout &layout, Read read, Take take) {
     if (layout.rank == 1) {
         const u64 stride = layout.stride[0][0];
-        read_tiles(team.lane, team.size, count, [&](u32 i) { return read(i * stride); }, take);
+        read_tiles<COLUMN_AHEAD>(team.lane, team.size, count, [&](u32 i) { return read(i * stride); }, take);
     } else {
         NO_UNROLL
         for (u32 i = block_y() * team.size + team.lane; i < count; i += grid_y() * team.size) {

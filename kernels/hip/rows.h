@@ -79,7 +79,7 @@ struct Share {
 // Calls `use` with ROW_AHEAD vectors, or with one where a tile is not whole, the column of the first and the distance to
 // the next. `backwards` begins with the last tile.
 template <u32 N, typename T, typename Use>
-DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, bool backwards, Use use) {
+DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, bool backwards, Use &use) {
     const u32 apart = team.size * N, tile = apart * ROW_AHEAD, stride = share.count * tile, first = share.index * tile;
     if (first >= columns) return;
     const u32 last = first + (columns - 1 - first) / stride * stride;
@@ -102,34 +102,58 @@ DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, b
 }
 
 // What a share of a row comes to. A tile is gathered by itself first: a sum of sums loses less than one long sum.
-template <u32 N, typename Map, typename T>
-DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &team, Share share, Map &map) {
+template <typename Map> struct Gather {
     typedef typename Map::State State;
-    State state = map.empty();
-    walk_row<N>(row, columns, team, share, false, [&](const auto &tiles, u32, u32) {
+    Map &map;
+    State state;
+    template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32, u32) {
         State part = map.empty();
         map.take(part, tiles);
         state = map.merge(state, part);
-    });
-    return state;
+    }
+};
+template <u32 N, typename Map, typename T>
+DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &team, Share share, Map &map) {
+    Gather<Map> gather = {map, map.empty()};
+    walk_row<N>(row, columns, team, share, false, gather);
+    return gather.state;
 }
+
+// Vectors whose weights are in flight together: more would take the registers that other waves need.
+constexpr u32 WEIGHTS_AHEAD = 2;
 
 template <u32 N, u32 M, typename Map, typename T>
 DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32 columns, Map &map) {
-    typename Map::template Weights<N> weights[M];
-    // Past the end of the row too, where the first weights do no harm: loads without branches overlap.
+    constexpr u32 ONCE = M < WEIGHTS_AHEAD ? M : WEIGHTS_AHEAD;
     UNROLL
-    for (u32 k = 0; k < M; k++) weights[k] = map.template weights<N>(at + k * apart < columns ? at + k * apart : 0);
-    UNROLL
-    for (u32 k = 0; k < M; k++) {
-        if (at + k * apart < columns) store<N>(out + at + k * apart, map.apply(tiles[k], weights[k]));
+    for (u32 k = 0; k < M; k += ONCE) {
+        typename Map::template Weights<N> weights[ONCE];
+        // Past the end of the row too, where the first weights do no harm: loads without branches overlap.
+        UNROLL
+        for (u32 i = 0; i < ONCE; i++) {
+            const u32 column = at + (k + i) * apart;
+            weights[i] = map.template weights<N>(column < columns ? column : 0);
+        }
+        UNROLL
+        for (u32 i = 0; i < ONCE; i++) {
+            const u32 column = at + (k + i) * apart;
+            if (column < columns) store<N>(out + column, map.apply(tiles[k + i], weights[i]));
+        }
     }
 }
 
+template <typename Map, typename T> struct Apply {
+    Map &map;
+    T *out;
+    u32 columns;
+    template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32 at, u32 apart) {
+        apply_at(out, tiles, at, apart, columns, map);
+    }
+};
 template <u32 N, typename Map, typename T>
 DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, bool backwards, Map &map) {
-    walk_row<N>(row, columns, team, share, backwards,
-                [&](const auto &tiles, u32 at, u32 apart) { apply_at(out, tiles, at, apart, columns, map); });
+    Apply<Map, T> apply = {map, out, columns};
+    walk_row<N>(row, columns, team, share, backwards, apply);
 }
 
 // The vectors of a row of up to M for each thread of the team; `blank` past its end.

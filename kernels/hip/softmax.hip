@@ -39,20 +39,20 @@ template <typename T, bool LOG> struct Softmax {
     }
     template <u32 N, u32 M> MEMBER void take(State &state, const Vec<T, N> (&v)[M]) {
         const C largest = largest_of(state.largest, v);
-        C sum = state.sum * exp_for(T(), state.largest - largest);
+        C sum = state.sum * exp_below_zero_as(T(), state.largest - largest);
         UNROLL
         for (u32 k = 0; k < M; k++) {
             // A vector by itself first: shorter chains, and smaller errors than adding one by one to a long sum.
-            C piece = exp_for(T(), C(widen(v[k][0])) - largest);
+            C piece = exp_below_zero_as(T(), C(widen(v[k][0])) - largest);
             UNROLL
-            for (u32 j = 1; j < N; j++) piece += exp_for(T(), C(widen(v[k][j])) - largest);
+            for (u32 j = 1; j < N; j++) piece += exp_below_zero_as(T(), C(widen(v[k][j])) - largest);
             sum += piece;
         }
         state = State{largest, sum};
     }
     MEMBER State merge(State a, State b) {
         const C largest = max_of(a.largest, b.largest);
-        return State{largest, a.sum * exp_for(T(), a.largest - largest) + b.sum * exp_for(T(), b.largest - largest)};
+        return State{largest, a.sum * exp_below_zero_as(T(), a.largest - largest) + b.sum * exp_below_zero_as(T(), b.largest - largest)};
     }
     MEMBER void settle(State state, u32) {
         largest = state.largest;
@@ -65,7 +65,7 @@ template <typename T, bool LOG> struct Softmax {
         UNROLL
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - largest;
-            out[j] = cast<T>(LOG ? x - scale : exp_for(T(), x) * scale);
+            out[j] = cast<T>(LOG ? x - scale : exp_below_zero_as(T(), x) * scale);
         }
         return out;
     }
@@ -83,7 +83,7 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softma
         C piece = C(0);
         UNROLL
         for (u32 j = 0; j < N; j++) {
-            const C x = C(widen(kept[k][j])) - largest, power = exp_for(T(), x);
+            const C x = C(widen(kept[k][j])) - largest, power = exp_below_zero_as(T(), x);
             value[k][j] = LOG ? x : power;
             piece += power;
         }

@@ -22,10 +22,15 @@ template <typename T> DEVICE Compute<T> step(Compute<T> x) {
         }                                                                         \
     };
 
-// e^x on the way to a result of dtype T: f16 and bf16 round away what the quick one lacks.
-template <typename T> DEVICE Compute<T> exp_for(Compute<T> x) {
-    if constexpr (IsSame<T, f16>::value || IsSame<T, bf16>::value) return exp_rough(x);
-    else return exp_(x);
+// Where a result is rounded to f16 or bf16, quick functions are exact enough and light enough for several pieces in flight.
+template <typename T> struct IsQuick {
+    static constexpr bool value = IsSame<T, f16>::value || IsSame<T, bf16>::value;
+};
+// x / (1 + e^-y)
+template <typename T> DEVICE Compute<T> logistic(Compute<T> x, Compute<T> y) {
+    typedef Compute<T> F;
+    if constexpr (IsQuick<T>::value) return over_one_plus(x, exp_rough(-y));
+    else return x / step<T>((F)1 + step<T>(exp_(-y)));
 }
 
 FLOAT_OP(Exp, true, exp_(x))
@@ -45,22 +50,22 @@ FLOAT_OP(Abs, false, abs_(x))
 FLOAT_OP(Sign, false, (F)(x > (F)0) - (F)(x < (F)0))
 // Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays.
 FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 : x)
-FLOAT_OP(Sigmoid, true, step<T>((F)1) / step<T>((F)1 + step<T>(exp_for<T>(-x))))
-FLOAT_OP(Silu, true, x / step<T>((F)1 + step<T>(exp_for<T>(-x))))
+FLOAT_OP(Sigmoid, !IsQuick<T>::value, logistic<T>(step<T>((F)1), x))
+FLOAT_OP(Silu, !IsQuick<T>::value, logistic<T>(x, x))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)
 FLOAT_OP(Elu, true, is_negative(x) ? step<T>(step<T>(exp_(x)) - (F)1) * widen(cast<T>(params.first)) : x)
 FLOAT_OP(Powf, true, pow_(x, widen(cast<T>(params.first))))
 
 // The approximation with tanh, in the CPU's order of operations.
 template <typename T> struct Gelu {
-    static constexpr bool heavy = true;
+    static constexpr bool heavy = !IsQuick<T>::value;
     typedef Compute<T> F;
     static MEMBER T apply(const Params &, T value) {
         F x = widen(value);
-        if constexpr (IsSame<T, f16>::value || IsSame<T, bf16>::value) {
+        if constexpr (IsQuick<T>::value) {
             // (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), with one exponential and nothing that cancels.
             const F twice = x * ((F)1.5957691216057308 + (F)0.071354816272 * x * x);
-            return cast<T>((F)(x / ((F)1 + exp_rough(-twice))));
+            return cast<T>(logistic<T>(x, twice));
         }
         F cubic = step<T>(step<T>(step<T>((F)0.044715) * x) * x);
         F inner = step<T>(step<T>(step<T>((F)0.79788456080286535588) * x) * step<T>((F)1 + cubic));

@@ -21,7 +21,11 @@ pub struct Kernels {
 impl Kernels {
     /// The kernels of the stream's device; the modules are loaded as they are needed.
     pub fn new(stream: &Stream) -> Result<Self> {
-        Ok(Self { store: ModuleStore::new(stream.device()), faults: Faults::new(stream)?, arrivals: Arrivals::default() })
+        Ok(Self {
+            store: ModuleStore::new(stream.device()),
+            faults: Faults::new(stream)?,
+            arrivals: Arrivals::default(),
+        })
     }
 
     /// The device.

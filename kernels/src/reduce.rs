@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Shape, Strided};
 use crate::registry::Id;
-use crate::rows::{blocks, pieces, team_log2, Machine, ROW_THREADS};
+use crate::rows::{blocks, pieces, team_log2, Machine, READ_STEPS, ROW_THREADS};
 use crate::tensor::{Operand, Output, MAX_RANK};
 use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
 
@@ -133,7 +133,7 @@ impl Plan {
             let vectors = address.is_multiple_of(16) && multiples(kept, 0, lanes);
             let grain = if vectors { lanes } else { 1 };
             let steps = count.div_ceil(grain);
-            let team_log2 = team_log2(machine, rows, steps);
+            let team_log2 = team_log2(machine, rows, steps, READ_STEPS);
             let pieces = pieces(machine, rows, 1 << team_log2, steps);
             return Self { variant: "", vectors, team_log2, lanes: 1, pieces, grain };
         }
@@ -213,7 +213,7 @@ impl Kernels {
         dst: DevicePtr<u8>,
         stream: &hip::Stream,
     ) -> Result<()> {
-        let machine = Machine::of(stream.device());
+        let machine = Machine::of(stream.device()).reading_ahead();
         let plan = Plan::new(machine, dtype, src.address(), kept, reduced);
         let rows = kept.count();
 

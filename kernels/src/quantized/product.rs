@@ -371,7 +371,8 @@ pub(super) struct Teams {
 impl Teams {
     /// For `groups` groups of rows, each `units` steps of work long.
     pub fn plan(machine: Machine, groups: u64, units: usize) -> Self {
-        Self::with(machine, groups, team_log2(machine, groups, units as u64).min(MAT_VEC_THREADS.trailing_zeros()))
+        let log2 = team_log2(machine, groups, units as u64, 4);
+        Self::with(machine, groups, log2.min(MAT_VEC_THREADS.trailing_zeros()))
     }
 
     fn with(machine: Machine, groups: u64, log2: u32) -> Self {
