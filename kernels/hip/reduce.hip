@@ -6,8 +6,8 @@
 // a fixed order: one launch, and a result that does not depend on the order in which blocks happen to run.
 //
 // Memory limit: everything contiguous is read in 16-byte pieces, several in flight, with as many independent states as a
-// piece has elements; short rows get a few lanes each, and few long rows are cut so that the whole device reads, each
-// block taking every so manieth tile, so that all of them together read one stretch of memory after the other.
+// piece has elements; short rows get a few lanes each, and few long rows are cut so that the whole device reads: their
+// tiles go round the blocks in turn, so that all of them together read one stretch of memory after the other.
 #include "portable.h"
 #include "accumulate.h"
 #include "rows.h"
