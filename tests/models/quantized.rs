@@ -133,3 +133,41 @@ fn a_quantized_qwen3_answers_as_on_the_cpu() -> Result<()> {
     let depth = WIDTH / HEADS;
     compare!("qwen3", quantized_qwen3, &[("attn_q_norm.weight", depth), ("attn_k_norm.weight", depth)])
 }
+
+/// What a decoded token asks of the device, which is what it costs the host: for each layer three products of the attention and
+/// their norm, two rotations, the two caches grown by a row, keys and values repeated for the heads that share them, scores,
+/// scale, softmax, sum, the fourth product and a sum; and a norm, three products, two functions and a sum for the rest. The
+/// embedded device makes the bytes of activations in a launch of its own for each of the seven products. Around the layers there
+/// are the embedding, a norm and a product.
+#[test]
+fn a_decoded_token_is_few_launches() -> Result<()> {
+    const LAYER: u32 = 23 + 7;
+    const AROUND: u32 = 4;
+    let rocm = rocm();
+    let hip = rocm.as_rocm_device()?.hip_device();
+    if hip.platform().name() != "host" || hip.is_checked() {
+        println!("skipped: only the embedded device, unchecked, records its calls");
+        return Ok(());
+    }
+    let metadata = metadata("llama");
+    let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+    let file = gguf::random(&metadata, &weights(&[]), GgmlDType::Q8_0)?;
+    let (content, mut reader) = gguf::open(&file)?;
+    let mut model = quantized_llama::ModelWeights::from_gguf(content, &mut reader, &rocm)?;
+    let mut token = |token: u32, position: usize| model.forward(&Tensor::new(&[[token]], &rocm)?, position);
+    for position in 0..5 {
+        token(42, position)?;
+    }
+    let (logits, calls) = hip_host::inject::record(|| token(42, 5));
+    logits?;
+    let count = |name: &str| calls.iter().filter(|call| call.0 == name).map(|call| call.1).sum::<u32>();
+    let launches = count("hipModuleLaunchKernel");
+    assert!(launches <= LAYERS as u32 * LAYER + AROUND, "{launches} launches: {calls:?}");
+    assert_eq!(count("hipMemcpyAsync"), 1, "the token itself and nothing else is copied: {calls:?}");
+    for waits in ["hipStreamSynchronize", "hipDeviceSynchronize", "hipEventSynchronize", "hipMalloc", "hipMemsetAsync"]
+    {
+        assert_eq!(count(waits), 0, "{waits}: {calls:?}");
+    }
+    println!("{launches} launches for a token: {calls:?}");
+    Ok(())
+}
