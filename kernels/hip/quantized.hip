@@ -8,6 +8,7 @@
 #include "quantized/decode.h"
 #include "quantized/encode.h"
 #include "quantized/mat_vec.h"
+#include "quantized/strips.h"
 #include "quantized/mat_mul.h"
 #include "quantized/plain.h"
 
@@ -46,6 +47,10 @@ ENCODE(q8k, Q8K, encode_q8k)
         quantize_activations<T>(source, rows, stride, to);                                                             \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
+    quantize_strips_##T(const T *source, Layout rows, u64 stride, StripRows to) {                                      \
+        quantize_strips<T>(source, rows, stride, to);                                                                  \
+    }                                                                                                                  \
+    KERNEL(QUANTIZE_THREADS)                                                                                           \
     gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) {                 \
         gather_activations<T>(source, rows, stride, out, k, count);                                                    \
     }
@@ -64,15 +69,24 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
 #define SINGLE(name, Format)                                                                                           \
-    KERNEL(SINGLE_THREADS)                                                                                             \
+    KERNEL(Format::SINGLE_THREADS)                                                                                     \
     mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 arrangement,        \
                             u32 team_log2) {                                                                           \
-        mat_vec_single<Format, Format::SINGLE_ROWS>(weights, row, out, rows, k, arrangement, team_log2);               \
+        mat_vec_single<Format>(weights, row, out, rows, k, arrangement, team_log2);                                    \
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
     ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4) SINGLE(name, Format)
 FOR_QUANTIZED(MAT_VEC_ALL)
+
+#define STRIPS(name, Format, groups)                                                                                   \
+    STRIP_KERNEL(groups == 1 ? Format::STRIP_BLOCKS : 4)                                                               \
+    strips_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,       \
+                             u32 columns) {                                                                            \
+        strips<Format, groups>(weights, words, marks, out, rows, k, columns);                                          \
+    }
+#define STRIPS_ALL(name, Format) STRIPS(name, Format, 1) STRIPS(name, Format, 2)
+FOR_QUANTIZED(STRIPS_ALL)
 
 #define MAT_MUL(name, Format)                                                                                          \
     KERNEL(TILE_THREADS)                                                                                               \

@@ -71,47 +71,82 @@ template <typename T> DEVICE Vec<f32, 4> four_values(const T *at, u64 stride) {
 // activations reaches the step and from there the result.
 DEVICE u32 magnitude_bits(f32 x) { return bit_cast<u32>(x) & 0x7fffffffu; }
 
-// One block by a team of LANES neighbouring threads (1 or 8); `quad(i)` gives four values of it, `store` is false for threads
-// past the end. Its two pieces of bytes go to two places.
-template <u32 LANES, typename Quad>
-DEVICE void quantize_block(Quad quad, u8 *first, u8 *second, Step *step, bool store_it) {
-    constexpr u32 QUADS = ACTIVATION_BLOCK / 4 / LANES;
+// 127 / x for x above 1e-36. On NVIDIA the quick reciprocal has 23 good bits, and results below the normal numbers.
+DEVICE f32 steps_in(f32 x) {
+#if defined(TARGET_NVIDIA)
+    f32 inverse;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return 127.0f * inverse;
+#else
+    return 127.0f / x;
+#endif
+}
+
+// The low bytes of four words in one.
+DEVICE u32 low_bytes(const u32 (&word)[4]) {
+#if defined(TARGET_NVIDIA)
+    return __byte_perm(__byte_perm(word[0], word[1], 0x0040), __byte_perm(word[2], word[3], 0x0040), 0x5410);
+#else
+    return (word[0] & 0xff) | (word[1] & 0xff) << 8 | (word[2] & 0xff) << 16 | word[3] << 24;
+#endif
+}
+
+constexpr u32 QUANTIZE_LANES = 4;
+
+// One block by a team of LANES neighbouring threads (1 or QUANTIZE_LANES). `quad(i)` gives four values of it; `to` takes eight
+// bytes at a time, and from one of the threads the step and the sums of either half.
+template <u32 LANES, typename Quad, typename To> DEVICE void quantize_block(Quad quad, const To &to) {
+    constexpr u32 PAIRS = ACTIVATION_BLOCK / 8 / LANES;
     const u32 lane = thread_x() % LANES;
-    Vec<f32, 4> value[QUADS];
+    Vec<f32, 4> value[PAIRS][2];
     u32 largest = 0;
     UNROLL
-    for (u32 q = 0; q < QUADS; q++) {
-        value[q] = quad(lane * QUADS + q);
+    for (u32 p = 0; p < 2 * PAIRS; p++) {
+        value[p / 2][p % 2] = quad(2 * lane * PAIRS + p);
         UNROLL
-        for (u32 i = 0; i < 4; i++) largest = max_of(largest, magnitude_bits(value[q][i]));
+        for (u32 i = 0; i < 4; i++) largest = max_of(largest, magnitude_bits(value[p / 2][p % 2][i]));
     }
     if constexpr (LANES > 1) largest = group_reduce(largest, LANES, Greater());
     const f32 limit = bit_cast<f32>(largest);
-    const f32 inverse = limit > 1e-36f ? 127.0f / limit : 0.0f; // below, 127 / limit would overflow
+    const f32 inverse = limit > 1e-36f ? steps_in(limit) : 0.0f; // below, 127 / limit would overflow
     i32 sum[2] = {0, 0};
     UNROLL
-    for (u32 q = 0; q < QUADS; q++) {
-        u32 word = 0;
+    for (u32 p = 0; p < PAIRS; p++) {
+        Vec<u32, 2> word;
         UNROLL
-        for (u32 i = 0; i < 4; i++) {
+        for (u32 q = 0; q < 2; q++) {
+            u32 bits[4];
             // Adding 1.5 * 2^23 leaves the nearest integer in the low bits, whatever the value: no conversion that
             // a NaN could make undefined.
-            const u32 bits = bit_cast<u32>(value[q][i] * inverse + 12582912.0f);
-            word |= (bits & 0xff) << (8 * i);
-            sum[q / (ceil_div(QUADS, 2u))] += (i32)(i8)bits;
+            UNROLL
+            for (u32 i = 0; i < 4; i++) bits[i] = bit_cast<u32>(value[p][q][i] * inverse + 12582912.0f);
+            word[q] = low_bytes(bits);
+            i32 &half = sum[LANES == 1 ? p / 2 : 0];
+            half = dot4(word[q], 0x01010101u, half);
         }
-        const u32 at = lane * QUADS + q;
-        if (store_it) *(u32 *)((at < 4 ? first : second) + 4 * (at % 4)) = word;
+        to.words(lane * PAIRS + p, word);
     }
     if constexpr (LANES > 1) {
+        // The first half of the threads has the first half of the block.
         sum[0] = group_reduce(sum[0], LANES / 2, Sum());
-        if (store_it && lane % (LANES / 2) == 0) step->sum[lane / (LANES / 2)] = (i16)sum[0];
-    } else if (store_it) {
-        step->sum[0] = (i16)sum[0];
-        step->sum[1] = (i16)sum[1];
+        sum[1] = shuffle_xor(sum[0], LANES / 2);
     }
-    if (store_it && lane == 0) step->step = limit / 127.0f;
+    if (lane == 0) to.step(limit * (1.0f / 127.0f), sum[0], sum[1]);
 }
+
+// Takes a block's two pieces of bytes, which lie apart, and its step.
+struct IntoPieces {
+    u8 *first, *second;
+    Step *steps;
+    bool inside; // false for threads past the end
+
+    MEMBER void words(u32 at, Vec<u32, 2> words) const {
+        if (inside) store<2>((u32 *)((at < 2 ? first : second) + 8 * (at % 2)), words);
+    }
+    MEMBER void step(f32 step, i32 low, i32 high) const {
+        if (inside) *steps = Step{step, {(i16)low, (i16)high}};
+    }
+};
 
 // How the result is laid out; `src/quantized/product.rs` has the same.
 struct QuantizedRows {
@@ -121,7 +156,7 @@ struct QuantizedRows {
     u32 block_count;
     u32 pitch;
     u32 arrangement;
-    u32 wide; // eight threads a block
+    u32 wide; // QUANTIZE_LANES threads a block
     u32 unused;
 };
 
@@ -129,7 +164,7 @@ struct QuantizedRows {
 template <typename T>
 DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u64 stride, const QuantizedRows &to) {
     const u32 thread = block_x() * QUANTIZE_THREADS + thread_x();
-    const u32 index = to.wide ? thread / 8 : thread;
+    const u32 index = to.wide ? thread / QUANTIZE_LANES : thread;
     const bool inside = index < to.block_count;
     const u32 block = inside ? index : to.block_count - 1;
     const Division split = divide(block, to.blocks_per_row);
@@ -139,9 +174,9 @@ DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u
     u8 *second = row + PIECE * arranged_piece(to.arrangement, 2 * split.remainder + 1);
     const auto quad = [&](u32 i) { return four_values(at + 4 * i * stride, stride); };
     if (to.wide) {
-        quantize_block<8>(quad, first, second, to.steps + block, inside);
+        quantize_block<QUANTIZE_LANES>(quad, IntoPieces{first, second, to.steps + block, inside});
     } else {
-        quantize_block<1>(quad, first, second, to.steps + block, inside);
+        quantize_block<1>(quad, IntoPieces{first, second, to.steps + block, inside});
     }
 }
 
@@ -168,12 +203,12 @@ struct ActivationRow {
 template <u32 THREADS>
 DEVICE void quantize_row(const ActivationRow &row, u32 k, u32 arrangement, u8 *bytes, Step *steps) {
     const u32 blocks = k / ACTIVATION_BLOCK;
-    for (u32 base = 0; base < blocks; base += THREADS / 8) {
-        const u32 index = base + thread_x() / 8;
+    for (u32 base = 0; base < blocks; base += THREADS / QUANTIZE_LANES) {
+        const u32 index = base + thread_x() / QUANTIZE_LANES;
         const bool inside = index < blocks;
         const u32 block = inside ? index : blocks - 1;
-        quantize_block<8>([&](u32 i) { return row.quad(ACTIVATION_BLOCK / 4 * block + i); },
-                          bytes + PIECE * arranged_piece(arrangement, 2 * block),
-                          bytes + PIECE * arranged_piece(arrangement, 2 * block + 1), steps + block, inside);
+        quantize_block<QUANTIZE_LANES>([&](u32 i) { return row.quad(ACTIVATION_BLOCK / 4 * block + i); },
+                          IntoPieces{bytes + PIECE * arranged_piece(arrangement, 2 * block),
+                                     bytes + PIECE * arranged_piece(arrangement, 2 * block + 1), steps + block, inside});
     }
 }

@@ -12,6 +12,7 @@ constexpr u32 PIECE = 16; // weights that share a scale in every format
 struct Scale {
     f32 scale, offset;
 };
+DEVICE Scale product(const Scale &a, const Scale &b) { return Scale{a.scale * b.scale, a.offset * b.offset}; }
 
 // Which unit of a block, and which piece of the unit.
 struct Place {
@@ -23,19 +24,25 @@ struct Place {
 //   ZERO, HAS_OFFSET         see above
 //   MERGE                    neighbouring pieces of a unit with one scale between them: 1 or 2
 //   UNIT                     pieces of a unit
-//   SINGLE_ROWS              rows that a team takes together in the product with one activation: as measured on an H200
+//   SINGLE_ROWS, SINGLE_THREADS   in the product with one activation, rows that a team takes together and threads of a block: as
+//                            measured on an H200
+//   STRIP_BLOCKS             blocks that a compute unit should have room for in the product by strips: 7 are all there are for
+//                            14336 rows on an H200, 5 leave more registers for what several planes take; as measured
 //   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
 //   Head, head(block, unit), scale(head, i)
+//   IN_PARTS, whole(head), part(head, i)   a scale is the block's own, `whole`, times a small integer, `part`, where IN_PARTS
+//   FOLDS, folded(quad, head, i)   such an integer times the centred integers of a piece still fits into bytes
 //   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
 //   raw_of<N>(block, place, first), scale_of(block, place)   the same for whoever wants one piece only, with fewer loads
 
 constexpr u32 NIBBLES = 0x0f0f0f0fu;
 
 // The formats of 32 weights: one unit, two pieces, one scale.
-template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
+template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_, u32 SINGLE_THREADS_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
-    static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2, SINGLE_ROWS = 1;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_;
+    static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
+    static constexpr u32 SINGLE_ROWS = SINGLE_ROWS_, SINGLE_THREADS = SINGLE_THREADS_, STRIP_BLOCKS = BYTES > 32 ? 5 : 7;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32, u32 i) { return i; }
@@ -43,6 +50,8 @@ template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static MEMBER Head head(const u8 *block, u32) {
         return Scale{half_at(block), HAS_OFFSET ? half_at(block + 2) : 0.0f};
     }
+    static MEMBER Scale whole(const Head &) { return Scale{1.0f, 1.0f}; }
+    static MEMBER Scale part(const Head &head, u32) { return head; }
     static MEMBER Scale scale(const Head &head, u32) { return head; }
     static MEMBER Scale scale_of(const u8 *block, Place) { return head(block, 0); }
 };
@@ -58,8 +67,8 @@ template <typename Base, u32 FROM> struct NibbleFormat : Base {
     template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place, u32 first) { return raw<N>(block, 0, first); }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return (raw.nibbles[w] >> (4 * i)) & NIBBLES; }
 };
-typedef NibbleFormat<SmallFormat<18, 8, false>, 2> Q4_0;
-typedef NibbleFormat<SmallFormat<20, 0, true>, 4> Q4_1;
+typedef NibbleFormat<SmallFormat<18, 8, false, 2, 512>, 2> Q4_0;
+typedef NibbleFormat<SmallFormat<20, 0, true, 2, 512>, 4> Q4_1;
 
 // Q5_0: d. Q5_1: d, m. Then a word of fifth bits, bit i for weight i, then nibbles as in Q4_0.
 template <typename Base, u32 FROM> struct FifthFormat : Base {
@@ -78,8 +87,8 @@ template <typename Base, u32 FROM> struct FifthFormat : Base {
         return ((raw.nibbles[w] >> (4 * i)) & NIBBLES) | ((four * 0x02040810u) & 0x10101010u);
     }
 };
-typedef FifthFormat<SmallFormat<22, 16, false>, 2> Q5_0;
-typedef FifthFormat<SmallFormat<24, 0, true>, 4> Q5_1;
+typedef FifthFormat<SmallFormat<22, 16, false, 1, 512>, 2> Q5_0;
+typedef FifthFormat<SmallFormat<24, 0, true, 2, 512>, 4> Q5_1;
 
 // Signed bytes. Q8_0: d before them. Q8_1: d, d * their sum. Q8K: an f32 before them, 16 sums of 16 after them.
 template <typename Base, u32 FROM> struct ByteFormat : Base {
@@ -96,17 +105,20 @@ template <typename Base, u32 FROM> struct ByteFormat : Base {
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return i ? raw.bytes[1][w] : raw.bytes[0][w]; }
 };
-typedef ByteFormat<SmallFormat<34, 0, false>, 2> Q8_0;
-typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
+typedef ByteFormat<SmallFormat<34, 0, false, 1, 1024>, 2> Q8_0;
+typedef ByteFormat<SmallFormat<36, 0, false, 1, 1024>, 4> Q8_1;
 
 struct LargeBytes {
-    static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2, SINGLE_ROWS = 1;
-    static constexpr bool HAS_OFFSET = false;
+    static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
+    static constexpr u32 SINGLE_ROWS = 1, SINGLE_THREADS = 1024, STRIP_BLOCKS = 5;
+    static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 2 * unit + i; }
     static MEMBER Place place(u32 piece) { return Place{piece / 2, piece % 2}; }
     static MEMBER Head head(const u8 *block, u32) { return Scale{*(const f32 *)block, 0.0f}; }
+    static MEMBER Scale whole(const Head &) { return Scale{1.0f, 1.0f}; }
+    static MEMBER Scale part(const Head &head, u32) { return head; }
     static MEMBER Scale scale(const Head &head, u32) { return head; }
     static MEMBER Scale scale_of(const u8 *block, Place) { return head(block, 0); }
 };
@@ -114,10 +126,11 @@ typedef ByteFormat<LargeBytes, 4> Q8K;
 
 // Q2K, Q3K and Q6K: half a block of 128 weights is eight pieces; piece 2 * i + h of them lies in the h-th 16 bytes of a
 // plane, in its i-th bit field. A unit, 2 * half + h, is the four pieces with the same h.
-template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_> struct PlaneFormat {
+template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_, u32 SINGLE_THREADS_> struct PlaneFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
-    static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4, SINGLE_ROWS = SINGLE_ROWS_;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_;
+    static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
+    static constexpr u32 SINGLE_ROWS = SINGLE_ROWS_, SINGLE_THREADS = SINGLE_THREADS_, STRIP_BLOCKS = 5;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
     static MEMBER Place place(u32 piece) { return Place{2 * (piece / 8) + piece % 2, piece / 2 % 4}; }
@@ -126,26 +139,34 @@ template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_>
 // One byte for each of a unit's four pieces, in the even bytes of two words.
 struct FourBytes {
     u32 pair[2];
-    MEMBER u32 operator[](u32 i) const { return ((i & 2 ? pair[1] : pair[0]) >> (16 * (i & 1))) & 0xff; }
+    MEMBER u32 word(u32 i) const { return i & 2 ? pair[1] : pair[0]; }
+    MEMBER u32 operator[](u32 i) const { return (word(i) >> (16 * (i & 1))) & 0xff; }
+    MEMBER f32 value(u32 i) const { return byte_at(word(i), 2 * (i & 1)); }
+    MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word(i), 2 * (i & 1)); }
 };
 
-struct Q2K : PlaneFormat<84, 4, 0, true, 2> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
+struct Q2K : PlaneFormat<84, 4, 0, true, 2, 512> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
+    static constexpr bool FOLDS = true;
     struct Head {
-        FourBytes both;
+        FourBytes scales, minimums;
         f32 d, dmin;
     };
     static MEMBER Head head(const u8 *block, u32 unit) {
         const Words<2> both = words<2, ALIGN>(block + 8 * (unit / 2));
-        const u32 shift = 8 * (unit % 2);
-        return Head{{both[0] >> shift, both[1] >> shift}, half_at(block + 80), half_at(block + 82)};
+        const u32 shift = 8 * (unit % 2), low = both[0] >> shift, high = both[1] >> shift;
+        return Head{{low & 0x000f000fu, high & 0x000f000fu},
+                    {(low >> 4) & 0x000f000fu, (high >> 4) & 0x000f000fu},
+                    half_at(block + 80),
+                    half_at(block + 82)};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) {
-        return scale_from(head.d, head.dmin, head.both[i]);
-    }
+    static MEMBER Scale whole(const Head &head) { return Scale{head.d, -head.dmin}; }
+    static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.value(i), head.minimums.value(i)}; }
+    static MEMBER u32 folded(u32 quad, const Head &head, u32 i) { return quad * head.scales[i]; } // at most 3 * 15
+    static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
-        return scale_from(half_at(block + 80), half_at(block + 82), block[piece(place.unit, place.index)]);
+        const u32 both = block[piece(place.unit, place.index)];
+        return Scale{half_at(block + 80) * (f32)(both & 15), -half_at(block + 82) * (f32)(both >> 4)};
     }
-    static MEMBER Scale scale_from(f32 d, f32 dmin, u32 both) { return Scale{d * whole((i32)(both & 15)), dmin * -whole((i32)(both >> 4))}; }
     template <u32 N> struct Raw {
         Words<N> fields;
     };
@@ -165,7 +186,8 @@ template <u32 MIDDLE, u32 STEP> DEVICE u32 aligned_field(u32 word, u32 i) {
     return i <= MIDDLE ? word << (STEP * (MIDDLE - i)) : word >> (STEP * (i - MIDDLE));
 }
 
-struct Q3K : PlaneFormat<110, 2, 4, false, 2> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
+struct Q3K : PlaneFormat<110, 2, 4, false, 2, 1024> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
+    static constexpr bool FOLDS = true;
     struct Head {
         FourBytes scales;
         f32 d;
@@ -178,11 +200,19 @@ struct Q3K : PlaneFormat<110, 2, 4, false, 2> { // 32 bytes of third bits, 64 by
                      ((bits[1] >> shift) & 0x000f000fu) | ((high << 2) & 0x00300030u)},
                     half_at(block + 108)};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * whole((i32)head.scales[i] - 32), 0.0f}; }
+    static MEMBER Scale whole(const Head &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
+    static MEMBER Scale part(const Head &head, u32 i) { return Scale{FOLDED_SIGN * (head.scales.value(i) - 32.0f), 0.0f}; }
+    // The opposite of the product, which lies between -128 and 124 where the product itself may be 128. Bytes are signed, so the
+    // borrows between them are kept away by an offset.
+    static constexpr f32 FOLDED_SIGN = -1.0f;
+    static MEMBER u32 folded(u32 quad, const Head &head, u32 i) {
+        return ((0x04040404u - quad) * (head.scales[i] - 32) + 0x80808080u) ^ 0x80808080u;
+    }
+    static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
         const u32 own = piece(place.unit, place.index);
         const u32 low = (block[96 + own % 8] >> (4 * (own / 8))) & 15, high = (block[104 + own % 4] >> (2 * (own / 4))) & 3;
-        return Scale{half_at(block + 108) * whole((i32)(low | high << 4) - 32), 0.0f};
+        return Scale{half_at(block + 108) * (f32)((i32)(low | high << 4) - 32), 0.0f};
     }
     template <u32 N> struct Raw {
         Words<N> fields, thirds;
@@ -202,7 +232,8 @@ struct Q3K : PlaneFormat<110, 2, 4, false, 2> { // 32 bytes of third bits, 64 by
     }
 };
 
-struct Q6K : PlaneFormat<210, 2, 32, false, 1> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
+struct Q6K : PlaneFormat<210, 2, 32, false, 1, 512> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
+    static constexpr bool FOLDS = false;
     struct Head {
         FourBytes scales;
         f32 d;
@@ -212,9 +243,11 @@ struct Q6K : PlaneFormat<210, 2, 32, false, 1> { // 128 bytes of nibbles, 64 byt
         const u32 shift = 8 * (unit % 2);
         return Head{{scales[0] >> shift, scales[1] >> shift}, half_at(block + 208)};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) { return Scale{head.d * whole((i8)head.scales[i]), 0.0f}; }
+    static MEMBER Scale whole(const Head &head) { return Scale{head.d, 0.0f}; }
+    static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.signed_value(i), 0.0f}; }
+    static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
-        return Scale{half_at(block + 208) * whole((i8)block[192 + piece(place.unit, place.index)]), 0.0f};
+        return Scale{half_at(block + 208) * (f32)(i8)block[192 + piece(place.unit, place.index)], 0.0f};
     }
     template <u32 N> struct Raw {
         Words<N> nibbles[2], fields;
@@ -238,8 +271,9 @@ struct Q6K : PlaneFormat<210, 2, 32, false, 1> { // 128 bytes of nibbles, 64 byt
 // Q4K and Q5K: d, dmin, 12 bytes of scales and minimums (six bits each, for 32 weights); 64 weights are the low and then
 // the high nibbles of 32 bytes. A unit is such a quarter of the block.
 template <u32 BYTES_> struct QuarterFormat {
-    static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4, SINGLE_ROWS = 2;
-    static constexpr bool HAS_OFFSET = true;
+    static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
+    static constexpr u32 SINGLE_ROWS = 2, SINGLE_THREADS = 512, STRIP_BLOCKS = BYTES == 144 ? 7 : 5;
+    static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
     static MEMBER Place place(u32 piece) { return Place{piece / 4, piece % 4}; }
@@ -257,11 +291,11 @@ template <u32 BYTES_> struct QuarterFormat {
                     early ? b & 0x3f3fu : ((c >> 4) & 0x0f0fu) | ((b >> 2) & 0x3030u),
                     f16_to_f32(f16{(u16)head[0]}), f16_to_f32(f16{(u16)(head[0] >> 16)})};
     }
-    static MEMBER Scale scale(const Head &head, u32 i) {
-        const u32 shift = 8 * (i / 2);
-        return Scale{head.d * whole((i32)((head.scales >> shift) & 0xff)),
-                     head.dmin * -whole((i32)((head.minimums >> shift) & 0xff))};
+    static MEMBER Scale whole(const Head &head) { return Scale{head.d, -head.dmin}; }
+    static MEMBER Scale part(const Head &head, u32 i) {
+        return Scale{byte_at(head.scales, i / 2), byte_at(head.minimums, i / 2)};
     }
+    static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) { return scale(head(block, place.unit), place.index); }
 };
 

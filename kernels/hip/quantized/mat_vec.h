@@ -71,72 +71,72 @@ struct RoutedColumns {
     }
 };
 
-template <typename F, u32 ROWS, u32 COLUMNS, typename Columns>
-DEVICE void accumulate(const u8 *const (&row)[ROWS], const Activations &activations, const Columns &columns, u32 k, u32 lane,
-                       u32 team, DotFloats (&sum)[ROWS][COLUMNS]) {
-    u32 column[COLUMNS];
-    UNROLL
-    for (u32 c = 0; c < COLUMNS; c++) column[c] = columns.source(c);
-    constexpr u32 UNITS = F::ELEMENTS / PIECE / F::UNIT; // in a block
-    const u32 units = k / (PIECE * F::UNIT);
-    NO_UNROLL
-    for (u32 at = lane; at < units; at += team) {
-        const u32 block = at / UNITS, unit = at % UNITS;
-        typename F::Head head[ROWS];
-        typename F::template Raw<4> raw[ROWS];
+// The same unit of ROWS rows, as it lies in memory.
+template <typename F, u32 ROWS> struct Unit {
+    static constexpr u32 IN_BLOCK = F::ELEMENTS / PIECE / F::UNIT;
+    typename F::Head head[ROWS];
+    typename F::template Raw<4> raw[ROWS];
+
+    MEMBER void load(const u8 *const (&row)[ROWS], u32 at) {
         UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            const u8 *from = row[r] + (u64)block * F::BYTES;
-            head[r] = F::head(from, unit);
-            raw[r] = F::template raw<4>(from, unit, 0);
+            const u8 *from = row[r] + (u64)(at / IN_BLOCK) * F::BYTES;
+            head[r] = F::head(from, at % IN_BLOCK);
+            raw[r] = F::template raw<4>(from, at % IN_BLOCK, 0);
         }
+    }
+};
+
+// Unit `at` of each row, times COLUMNS activations.
+template <typename F, u32 ROWS, u32 COLUMNS>
+DEVICE void multiply_unit(const Unit<F, ROWS> &weights, u32 at, const Activations &activations, const u32 (&column)[COLUMNS], u32 k,
+                          DotFloats (&sum)[ROWS][COLUMNS]) {
+    const u32 block = at / Unit<F, ROWS>::IN_BLOCK, unit = at % Unit<F, ROWS>::IN_BLOCK;
+    UNROLL
+    for (u32 i = 0; i < F::UNIT; i += F::MERGE) {
+        // The pieces i .. i + MERGE have one scale.
+        Words<4> integers[ROWS][F::MERGE];
+        Scale scale[ROWS];
         UNROLL
-        for (u32 i = 0; i < F::UNIT; i += F::MERGE) {
-            // The pieces i .. i + MERGE have one scale.
-            Words<4> integers[ROWS][F::MERGE];
-            Scale scale[ROWS];
+        for (u32 r = 0; r < ROWS; r++) {
+            scale[r] = F::scale(weights.head[r], i);
+            UNROLL
+            for (u32 m = 0; m < F::MERGE; m++) integers[r][m] = quads<F>(weights.raw[r], i + m);
+        }
+        const u32 piece = block * (F::ELEMENTS / PIECE) + F::piece(unit, i), place = arranged<F::UNIT>(at, i);
+        UNROLL
+        for (u32 c = 0; c < COLUMNS; c++) {
+            const Step step = activations.step(column[c], k, piece);
+            Words<4> bytes[F::MERGE];
+            UNROLL
+            for (u32 m = 0; m < F::MERGE; m++) bytes[m] = activations.piece(column[c], place + NEIGHBOURS * m);
+            const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.half(piece % 2);
             UNROLL
             for (u32 r = 0; r < ROWS; r++) {
-                scale[r] = F::scale(head[r], i);
+                DotInts dot = dot_from(F::ZERO ? -(i32)F::ZERO * total : 0);
                 UNROLL
-                for (u32 m = 0; m < F::MERGE; m++) integers[r][m] = quads<F>(raw[r], i + m);
-            }
-            const u32 piece = block * (F::ELEMENTS / PIECE) + F::piece(unit, i), place = arranged<F::UNIT>(at, i);
-            UNROLL
-            for (u32 c = 0; c < COLUMNS; c++) {
-                const Step step = activations.step(column[c], k, piece);
-                Words<4> bytes[F::MERGE];
-                UNROLL
-                for (u32 m = 0; m < F::MERGE; m++) bytes[m] = activations.piece(column[c], place + NEIGHBOURS * m);
-                const i32 total = F::MERGE == 2 ? step.sum[0] + step.sum[1] : step.half(piece % 2);
-                UNROLL
-                for (u32 r = 0; r < ROWS; r++) {
-                    DotInts dot = dot_from(F::ZERO ? -(i32)F::ZERO * total : 0);
-                    UNROLL
-                    for (u32 m = 0; m < F::MERGE; m++) dot = dot16(integers[r][m], bytes[m], dot);
-                    DotFloats part = scale[r].scale * dot_floats(dot);
-                    if (F::HAS_OFFSET) part = dot_plus(part, scale[r].offset * (f32)total);
-                    sum[r][c] += step.step * part;
-                }
+                for (u32 m = 0; m < F::MERGE; m++) dot = dot16(integers[r][m], bytes[m], dot);
+                DotFloats part = scale[r].scale * dot_floats(dot);
+                if (F::HAS_OFFSET) part = dot_plus(part, scale[r].offset * (f32)total);
+                sum[r][c] += step.step * part;
             }
         }
     }
 }
 
-// The rows from `first` on against COLUMNS activations, added up and stored. All threads of the block take part.
-template <typename F, u32 ROWS, u32 COLUMNS, u32 THREADS, typename Columns>
-DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 first,
-                    u32 rows, u32 k, u32 team_log2) {
-    const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
+// The rows from `first` on. Past the end the last one is repeated, and not stored.
+template <typename F, u32 ROWS>
+DEVICE void find_rows(const u8 *weights, u32 first, u32 rows, u32 k, const u8 *(&row)[ROWS]) {
     const u64 row_bytes = (u64)(k / F::ELEMENTS) * F::BYTES;
-    const u8 *row[ROWS];
-    DotFloats running[ROWS][COLUMNS] = {};
     UNROLL
-    for (u32 r = 0; r < ROWS; r++) {
-        // Rows past the end repeat the last one and are not stored.
-        row[r] = weights + min_of(first + r, rows - 1) * row_bytes;
-    }
-    accumulate<F, ROWS, COLUMNS>(row, activations, columns, k, lane, team, running);
+    for (u32 r = 0; r < ROWS; r++) row[r] = weights + min_of(first + r, rows - 1) * row_bytes;
+}
+
+// What the threads of a team have summed up of the rows from `first` on, added up and stored. All threads of the block take part.
+template <u32 ROWS, u32 COLUMNS, u32 THREADS, typename Columns>
+DEVICE void finish_rows(const DotFloats (&running)[ROWS][COLUMNS], const Columns &columns, const Output &out, u32 first, u32 rows,
+                        u32 team_log2) {
+    const u32 team = 1u << team_log2, lane = thread_x() & (team - 1);
     f32 sum[ROWS][COLUMNS];
     UNROLL
     for (u32 r = 0; r < ROWS; r++) {
@@ -187,6 +187,26 @@ DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Col
     }
 }
 
+// The rows from `first` on against COLUMNS activations. All threads of the block take part.
+template <typename F, u32 ROWS, u32 COLUMNS, u32 THREADS, typename Columns>
+DEVICE void mat_vec(const u8 *weights, const Activations &activations, const Columns &columns, const Output &out, u32 first,
+                    u32 rows, u32 k, u32 team_log2) {
+    const u32 team = 1u << team_log2, units = k / (PIECE * F::UNIT);
+    const u8 *row[ROWS];
+    u32 column[COLUMNS];
+    DotFloats sum[ROWS][COLUMNS] = {};
+    find_rows<F, ROWS>(weights, first, rows, k, row);
+    UNROLL
+    for (u32 c = 0; c < COLUMNS; c++) column[c] = columns.source(c);
+    NO_UNROLL
+    for (u32 at = thread_x() & (team - 1); at < units; at += team) {
+        Unit<F, ROWS> unit;
+        unit.load(row, at);
+        multiply_unit<F, ROWS, COLUMNS>(unit, at, activations, column, k, sum);
+    }
+    finish_rows<ROWS, COLUMNS, THREADS>(sum, columns, out, first, rows, team_log2);
+}
+
 // The first row of this thread's team in a launch that has a team for all rows.
 template <u32 ROWS> DEVICE u32 first_row(u32 team_log2) {
     return (block_x() * (mat_vec_threads() >> team_log2) + (thread_x() >> team_log2)) * ROWS;
@@ -201,23 +221,23 @@ DEVICE void mat_vec_plain(const u8 *RESTRICT weights, const Activations &activat
 
 // One row of activations, made bytes by every block for itself: one launch instead of two, which is most of what a small product
 // costs. Blocks are large and as few as fill the device, so that the same work is not done too often, and walk over the rows.
-constexpr u32 SINGLE_THREADS = 512;
 constexpr u32 SINGLE_MOST = 16384; // activations that shared memory has room for
 
-template <typename F, u32 ROWS>
-DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &row, const Output &out, u32 rows, u32 k,
+template <typename F>
+DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k,
                            u32 arrangement, u32 team_log2) {
+    constexpr u32 ROWS = F::SINGLE_ROWS, THREADS = F::SINGLE_THREADS;
     __shared__ Vec<u32, 4> pieces[SINGLE_MOST / PIECE];
     __shared__ Step steps[SINGLE_MOST / ACTIVATION_BLOCK];
     u8 *bytes = (u8 *)pieces;
-    quantize_row<SINGLE_THREADS>(row, k, arrangement, bytes, steps);
-    barrier();
     const Activations activations{bytes, steps, 0};
-    const u32 teams = SINGLE_THREADS >> team_log2;
+    const u32 teams = THREADS >> team_log2;
+    quantize_row<THREADS>(activation, k, arrangement, bytes, steps);
+    barrier();
     NO_UNROLL
     for (u32 group = block_x() * teams; group * ROWS < rows; group += grid_x() * teams) {
-        mat_vec<F, ROWS, 1, SINGLE_THREADS>(weights, activations, PlainColumns{0, 1}, out,
-                                            (group + (thread_x() >> team_log2)) * ROWS, rows, k, team_log2);
+        mat_vec<F, ROWS, 1, THREADS>(weights, activations, PlainColumns{0, 1}, out,
+                                     (group + (thread_x() >> team_log2)) * ROWS, rows, k, team_log2);
     }
 }
 

@@ -20,6 +20,11 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
     } else if constexpr (ALIGN >= 4) {
         UNROLL
         for (u32 i = 0; i < N; i++) out[i] = ((const u32 *)at)[i];
+    } else if constexpr (N <= 2) {
+        // For so few, finding the aligned words takes longer than a second load does.
+        const u16 *half = (const u16 *)at;
+        UNROLL
+        for (u32 i = 0; i < N; i++) out[i] = half[2 * i] | (u32)half[2 * i + 1] << 16;
     } else {
         // Aligned words around the address, shifted into place: half as many loads as 16-bit ones. No branch and no
         // masked pointer, or the compiler would load the bytes that pieces have in common once for each of them.
@@ -44,14 +49,13 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
 // An f16 of a block, as f32.
 DEVICE f32 half_at(const u8 *at) { return f16_to_f32(*(const f16 *)at); }
 
-// A whole number between -2^22 and 2^22 as f32. On NVIDIA a conversion takes as long as eight additions: there the number becomes
-// the low bits of 1.5 * 2^23, which a subtraction takes away again. (Not for the sums of a dot product: measured, they came
-// out slower that way.)
-DEVICE f32 whole(i32 number) {
+// Byte i of a word as f32. On NVIDIA a conversion takes as long as eight additions: there the byte becomes the low bits of 2^23,
+// which a subtraction takes away again. (Not for the sums of a dot product: measured, they came out slower that way.)
+DEVICE f32 byte_at(u32 word, u32 i) {
 #if defined(TARGET_NVIDIA)
-    return bit_cast<f32>((u32)number + 0x4b400000u) - 12582912.0f;
+    return bit_cast<f32>(__byte_perm(word, 0x4b000000u, 0x7440 | i)) - 8388608.0f;
 #else
-    return (f32)number;
+    return (f32)(u8)(word >> (8 * i));
 #endif
 }
 
@@ -62,6 +66,15 @@ DEVICE f32 byte_minus(u32 word, u32 i, f32 less) {
     return bit_cast<f32>(__byte_perm(raised, 0x4b000000u, 0x7440 | i)) - (8388608.0f + 128.0f + less);
 #else
     return (f32)(u8)(raised >> (8 * i)) - (128.0f + less);
+#endif
+}
+
+// Signed byte i of a word as f32.
+DEVICE f32 signed_byte_at(u32 word, u32 i) {
+#if defined(TARGET_NVIDIA)
+    return byte_minus(word, i, 0.0f);
+#else
+    return (f32)(i8)(word >> (8 * i));
 #endif
 }
 

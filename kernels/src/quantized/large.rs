@@ -9,12 +9,13 @@ use hip::Device;
 /// is not listed has no matrix units for bf16, and its byte products are four times as fast as its floats.
 ///
 /// Beside the weights' own bytes, widening writes two bytes a weight and reads them again: for 14336 x 4096 about 80 us on an
-/// H200 with its product, whatever the number of activations up to a hundred, and 136 us for 512 of them; the mat-vec kernels
-/// take 56 us for sixteen (Q4_0, measured). The other rows are argued from data sheets. MI200 and MI300 have the same proportions
-/// (bf16 at 383 and 1307 TFLOP/s, memory at 3.3 and 5.3 TB/s). RDNA 3 and 4 multiply bf16 at 120 TFLOP/s and more but have
-/// memory of at most 1 TB/s: there it pays once the product takes longer than the widening, at about 128.
+/// H200 with its product, whatever the number of activations up to a hundred, and 136 us for 512 of them; strips take 22 us for
+/// every sixteen there, the mat-vec kernels 56 us (Q4_0, measured). The other rows are argued from data sheets. MI200 and MI300
+/// have the same proportions (bf16 at 383 and 1307 TFLOP/s, memory at 3.3 and 5.3 TB/s) and use the mat-vec kernels. RDNA 3 and 4
+/// multiply bf16 at 120 TFLOP/s and more but have memory of at most 1 TB/s: there it pays once the product takes longer than the
+/// widening, at about 128.
 const WIDENING: [(&str, usize); 8] = [
-    ("sm_", 17),
+    ("sm_", 49),
     ("gfx90a", 17),
     ("gfx94", 17),
     ("gfx950", 17),
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn matrix_units_decide() {
-        assert_eq!(row_for("sm_90"), Some(17));
+        assert_eq!(row_for("sm_90"), Some(49));
         assert_eq!(row_for("sm_75"), None);
         assert_eq!(row_for("gfx942"), Some(17));
         assert_eq!(row_for("gfx1100"), Some(128));

@@ -2,7 +2,7 @@
 //! buffer from the stream's pool, whatever the dtype and the strides of the activations; one launch and no buffer on a GPU for
 //! a single row of them. Nothing waits.
 
-use super::{output_code, BlockFormat, Blocks};
+use super::{output_code, strips, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, Strided, MAX_DIMS};
@@ -12,7 +12,8 @@ use crate::tensor::{Operand, Output};
 use hip::{Buffer, DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
 
 /// Threads of a block, as in `hip/quantized/activations.h`, `mat_vec.h` and `mat_mul.h`.
-const QUANTIZE_THREADS: u64 = 256;
+pub(super) const QUANTIZE_THREADS: u64 = 256;
+pub(super) const QUANTIZE_LANES: u64 = 4;
 pub(super) const MAT_VEC_THREADS: u32 = 128;
 const TILE_THREADS: u32 = 256;
 /// A tile's side.
@@ -29,9 +30,7 @@ const PLAIN_COLUMNS: u64 = 4;
 const MANY_COLUMNS: u64 = 24;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
-/// The kernel for a single row of activations: its threads, and the most activations that it has room for, as in
-/// `hip/quantized/mat_vec.h`.
-const SINGLE_THREADS: u32 = 512;
+/// The most activations that the kernel for a single row of them has room for, as in `hip/quantized/mat_vec.h`.
 const SINGLE_MOST: usize = 16_384;
 
 /// `hip/quantized/activations.h` has the same.
@@ -181,6 +180,16 @@ impl ActivationRows {
         }
         Ok(Self { count: count as usize, stride: stride as u64, packed: shape.pack() })
     }
+
+    /// Where rows begin.
+    pub fn packed(&self) -> Strided<1> {
+        self.packed
+    }
+
+    /// From one element of a row to the next.
+    pub fn stride(&self) -> u64 {
+        self.stride
+    }
 }
 
 impl Kernels {
@@ -211,6 +220,9 @@ impl Kernels {
         }
         let machine = Machine::of(out.stream().device());
         let (rows, count) = (weights.rows() as u64, batch.count as u64);
+        if count > 1 && count <= strips::most(out.stream().device(), machine, columns) {
+            return self.strips(weights, activations, &batch, target, out);
+        }
         if machine.side_by_side && count > MANY_COLUMNS {
             let quantized = self.quantize_activations(activations, &batch, Arrangement::Linear, machine)?;
             let function = self.quantized("mat_mul", weights.format(), "")?;
@@ -260,12 +272,12 @@ impl Kernels {
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
-        let (together, blocks) = format.single();
+        let (together, threads, blocks) = format.single();
         let groups = rows.div_ceil(together);
-        let team_log2 = single_team_log2(machine, groups, (columns / format.unit()) as u64);
-        let teams = u64::from(SINGLE_THREADS >> team_log2);
+        let team_log2 = single_team_log2(machine, threads, groups, (columns / format.unit()) as u64);
+        let teams = u64::from(threads >> team_log2);
         let most = u64::from(out.stream().device().compute_units().max(1) * blocks);
-        let config = LaunchConfig::new(groups.div_ceil(teams).min(most) as u32, SINGLE_THREADS);
+        let config = LaunchConfig::new(groups.div_ceil(teams).min(most) as u32, threads);
         let function = self.quantized("mat_vec", format, "_single")?;
         let args = (weights.ptr(), row, target, rows as u32, columns as u32, arrangement as u32, team_log2);
         // SAFETY: the parameters of `mat_vec_*_single` in `hip/quantized.hip`; the row has `columns` activations, which fit the
@@ -286,8 +298,8 @@ impl Kernels {
         let memory = activations.stream().alloc::<u8>(batch.count * pitch + blocks * STEP_BYTES)?;
         let quantized = Quantized { memory, columns, pitch, rows: batch.count };
         let function = self.function(Id::Quantized, "quantize_activations", &[activations.dtype()], "")?;
-        // Eight threads for a block load side by side; on the embedded device they would only take turns.
-        let threads = blocks as u64 * if machine.side_by_side { 8 } else { 1 };
+        // Four threads for a block load side by side; on the embedded device they would only take turns.
+        let threads = blocks as u64 * if machine.side_by_side { QUANTIZE_LANES } else { 1 };
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
         let Activations { bytes, steps, pitch, .. } = quantized.at_row(0);
         let to = QuantizedRows {
@@ -350,11 +362,11 @@ impl Kernels {
 }
 
 /// The exponent of the team for each of `groups` groups of rows of `units` steps of work in the product with a single row of
-/// activations: four steps for a thread, or fewer where there are not enough rows to keep half of the device busy.
-fn single_team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
-    let most = u64::from(SINGLE_THREADS).min(units.next_power_of_two());
+/// activations: four steps for a thread, or fewer where there are not enough rows to keep a quarter of the device busy.
+fn single_team_log2(machine: Machine, threads: u32, groups: u64, units: u64) -> u32 {
+    let most = u64::from(threads).min(units.next_power_of_two());
     let mut team = units.div_ceil(4).next_power_of_two().min(most);
-    while team < most && groups * team < machine.threads / 2 {
+    while team < most && groups * team < machine.threads / 4 {
         team *= 2;
     }
     team.trailing_zeros()
@@ -390,12 +402,12 @@ mod tests {
     #[test]
     fn few_long_rows_have_large_teams() {
         let gpu = Machine { side_by_side: true, threads: 132 * 1024 };
-        assert_eq!(single_team_log2(gpu, 14336, 128), 5);
-        assert_eq!(single_team_log2(gpu, 7168, 64), 4);
-        assert_eq!(single_team_log2(gpu, 2048, 32), 5);
-        assert_eq!(single_team_log2(gpu, 2048, 256), 6);
-        assert_eq!(single_team_log2(gpu, 1, 1 << 20), 9);
-        assert_eq!(single_team_log2(gpu, 1, 1), 0);
-        assert_eq!(single_team_log2(gpu, 100_000, 8), 1);
+        assert_eq!(single_team_log2(gpu, 512, 14336, 128), 5);
+        assert_eq!(single_team_log2(gpu, 512, 7168, 64), 4);
+        assert_eq!(single_team_log2(gpu, 512, 2048, 32), 5);
+        assert_eq!(single_team_log2(gpu, 512, 2048, 256), 6);
+        assert_eq!(single_team_log2(gpu, 512, 1, 1 << 20), 9);
+        assert_eq!(single_team_log2(gpu, 512, 1, 1), 0);
+        assert_eq!(single_team_log2(gpu, 512, 100_000, 8), 1);
     }
 }

@@ -21,6 +21,7 @@ pub fn family(bench: &Bench) {
         }
         for format in QUANTIZED {
             routes_to_experts(bench, &mut random, format);
+            multiplies_chunks(bench, &mut random, format);
         }
         takes_any_layout(bench, &mut random);
         takes_long_rows(bench, &mut random);
@@ -133,7 +134,7 @@ fn multiplies(bench: &Bench, random: &mut Random, format: BlockFormat) {
     // Batches of activations x (rows of weights, blocks of a row, magnitude of the weights). Large shapes meet each batch
     // size with one of the matrices only: what depends on the batch does not depend on them.
     let matrices = [(1, 1, 0.01), (5, 3, 30.0), (8, 2, 1e-4), (67, 5, 0.3)];
-    for (turn, batch) in [1, 2, 3, 7, 8, 9, 25, 33, 512].into_iter().enumerate() {
+    for (turn, batch) in [1, 2, 3, 7, 8, 9, 18, 25, 33, 512].into_iter().enumerate() {
         for (nth, (rows, count, scale)) in matrices.into_iter().enumerate() {
             let cost = batch * rows * count * block;
             if (batch > 9 && nth % 2 != turn % 2) || cost > 2_000_000 {
@@ -153,6 +154,16 @@ fn multiplies(bench: &Bench, random: &mut Random, format: BlockFormat) {
                 product::<bf16, bf16>(bench, &matrix, &values, batch, || what("bf16"));
             }
         }
+    }
+}
+
+/// Rows of several chunks of 256 weights, the last of them in part, for the kernels that take weights a chunk at a time.
+fn multiplies_chunks(bench: &Bench, random: &mut Random, format: BlockFormat) {
+    let columns = if format.block_size() == 32 { 1312 } else { 1536 };
+    let matrix = Matrix::random(bench, random, format, [21, columns], 0.1);
+    for batch in [5, 13] {
+        let values: Vec<f32> = (0..batch * columns).map(|_| random.between(-4.0, 4.0) as f32).collect();
+        product::<f32, f32>(bench, &matrix, &values, batch, || format!("{batch} x {columns} times {format}"));
     }
 }
 
