@@ -56,7 +56,7 @@ pub use reduce::Reduce;
 pub use registry::{Id, Module, ALL_IDS};
 pub use rope::Rope;
 #[doc(hidden)]
-pub use rows::plan_as_on_a_gpu;
+pub use rows::{plan_as_on_a_gpu, plan_without_matrix_units};
 pub use sort::Order;
 pub use store::ModuleStore;
 pub use tensor::{Operand, OperandMut, Output, MAX_RANK};

@@ -125,8 +125,9 @@ impl Plan {
     fn new(machine: Machine, dtype: DType, address: u64, kept: &Shape, reduced: &Shape) -> Self {
         let (rows, count) = (kept.count(), reduced.count());
         let all = u64::from(ROW_THREADS);
+        // The stride of a dimension of one element is never taken.
         let multiples = |shape: &Shape, from: usize, of: u64| {
-            shape.stride[0][from..shape.rank].iter().all(|stride| stride.is_multiple_of(of))
+            (from..shape.rank).all(|d| shape.size[d] == 1 || shape.stride[0][d].is_multiple_of(of))
         };
         if reduced.is_contiguous(0) {
             let lanes = 16 / dtype.size() as u64;
@@ -331,4 +332,26 @@ fn split(root: &str, input: &Operand<'_>, dims: &[usize]) -> Result<(Dims, Dims)
         into.push(size, stride);
     }
     Ok((kept, reduced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_bytes_are_read_at_once_wherever_they_lie_together() {
+        let machine = Machine { side_by_side: true, threads: 100 * 1024 };
+        let plan = |kept: (&[usize], &[usize]), reduced: (&[usize], &[usize])| {
+            let shape = |(dims, strides): (&[usize], &[usize])| Shape::collapse(dims, &[strides]);
+            let plan = Plan::new(machine, DType::F32, 256, &shape(kept), &shape(reduced));
+            (plan.variant, plan.vectors)
+        };
+        // Everything, rows, rows that start between vectors, columns, columns that are no vectors, every second element.
+        assert_eq!(plan((&[], &[]), (&[8, 4096], &[4096, 1])), ("", true));
+        assert_eq!(plan((&[8], &[4096]), (&[4096], &[1])), ("", true));
+        assert_eq!(plan((&[8], &[4095]), (&[4095], &[1])), ("", false));
+        assert_eq!(plan((&[64], &[1]), (&[4096], &[64])), ("_columns", true));
+        assert_eq!(plan((&[63], &[1]), (&[4096], &[63])), ("_strided", false));
+        assert_eq!(plan((&[], &[]), (&[4096], &[2])), ("_strided", false));
+    }
 }

@@ -74,6 +74,19 @@ const STATE_BYTES: usize = 16;
 
 thread_local! {
     static AS_ON_A_GPU: Cell<bool> = const { Cell::new(false) };
+    static WITHOUT_MATRIX_UNITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes this thread choose among the kernels as for a device without matrix units for bytes, or not: the tests of a device
+/// that has them launch the other kernels too.
+#[doc(hidden)]
+pub fn plan_without_matrix_units(yes: bool) {
+    WITHOUT_MATRIX_UNITS.with(|cell| cell.set(yes));
+}
+
+/// Whether this thread plans so.
+pub(crate) fn without_matrix_units() -> bool {
+    WITHOUT_MATRIX_UNITS.with(Cell::get)
 }
 
 /// Makes this thread choose geometry as for a GPU on the embedded device too, or not. The embedded device is faster with

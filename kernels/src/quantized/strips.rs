@@ -6,7 +6,7 @@ use super::Blocks;
 use crate::kernels::Kernels;
 use crate::layout::Divider;
 use crate::registry::Id;
-use crate::rows::Machine;
+use crate::rows::{without_matrix_units, Machine};
 use crate::tensor::{Operand, Output};
 use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result};
 
@@ -32,7 +32,7 @@ const LONGEST: usize = 1 << 26;
 /// The most activations of `columns` elements for which strips pay; 0 where they never do.
 pub(super) fn most(device: &Device, machine: Machine, columns: usize) -> u64 {
     // On the embedded device they serve the tests, which plan as on a GPU.
-    if machine.side_by_side && columns <= LONGEST {
+    if machine.side_by_side && columns <= LONGEST && !without_matrix_units() {
         row_for(device.base_arch())
     } else {
         0

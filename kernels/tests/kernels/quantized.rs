@@ -5,7 +5,9 @@ use crate::bench::{assert_same, Bench};
 use crate::blocks::{self, QUANTIZED};
 use crate::element::{Element, Random};
 use crate::layouts::{contiguous_strides, offsets};
-use candle_rocm_kernels::{plan_as_on_a_gpu, BlockFormat, Blocks, DType, Kernels, Operand, Output, Routing};
+use candle_rocm_kernels::{
+    plan_as_on_a_gpu, plan_without_matrix_units, BlockFormat, Blocks, DType, Kernels, Operand, Output, Routing,
+};
 use half::{bf16, f16};
 use hip::{Buffer, Result};
 
@@ -29,6 +31,12 @@ pub fn family(bench: &Bench) {
     }
     plan_as_on_a_gpu(false);
     let mut random = Random::new(7);
+    if bench.kernels.device().platform().is_gpu() {
+        // Where matrix units take the products of a few rows, the kernels for devices without them are right as well.
+        plan_without_matrix_units(true);
+        BlockFormat::ALL.into_iter().for_each(|format| multiplies(bench, &mut random, format));
+        plan_without_matrix_units(false);
+    }
     QUANTIZED.into_iter().filter(|format| Kernels::can_quantize(*format)).for_each(|format| {
         quantizes(bench, &mut random, format);
     });
