@@ -239,9 +239,9 @@ struct Q6K : PlaneFormat<210, 2, 32, false, 1, 512> { // 128 bytes of nibbles, 6
         f32 d;
     };
     static MEMBER Head head(const u8 *block, u32 unit) {
-        const Words<2> scales = words<2, ALIGN>(block + 192 + 8 * (unit / 2));
+        const u8 *scales = block + 192 + 8 * (unit / 2);
         const u32 shift = 8 * (unit % 2);
-        return Head{{scales[0] >> shift, scales[1] >> shift}, half_at(block + 208)};
+        return Head{{words<1, ALIGN>(scales)[0] >> shift, words<1, ALIGN>(scales + 4)[0] >> shift}, half_at(block + 208)};
     }
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.signed_value(i), 0.0f}; }

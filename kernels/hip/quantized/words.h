@@ -20,11 +20,10 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
     } else if constexpr (ALIGN >= 4) {
         UNROLL
         for (u32 i = 0; i < N; i++) out[i] = ((const u32 *)at)[i];
-    } else if constexpr (N <= 2) {
-        // For so few, finding the aligned words takes longer than a second load does.
+    } else if constexpr (N == 1) {
+        // For one, finding the aligned words takes longer than a second load does.
         const u16 *half = (const u16 *)at;
-        UNROLL
-        for (u32 i = 0; i < N; i++) out[i] = half[2 * i] | (u32)half[2 * i + 1] << 16;
+        out[0] = half[0] | (u32)half[1] << 16;
     } else {
         // Aligned words around the address, shifted into place: half as many loads as 16-bit ones. No branch and no
         // masked pointer, or the compiler would load the bytes that pieces have in common once for each of them.
