@@ -162,13 +162,16 @@ fn expand(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
+/// What every module is compiled with. About small grids see `src/objects.rs`.
+const HOST_OPTIONS: &[&str] = &["-std=c++17", "-O3", "-DNDEBUG", "-Wp,-DHIP_HOST_SMALL_GRIDS"];
+
 fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&cache::Cache>) -> Result<(), String> {
     let file_name = format!("{name}.hip");
     let make = || {
         let request = hip_host::CompileRequest {
             name: &file_name,
             source,
-            options: &["-std=c++17", "-O3", "-DNDEBUG", "-DHIP_HOST_SMALL_GRIDS"],
+            options: HOST_OPTIONS,
             ..Default::default()
         };
         let mut object = hip_host::compile(&request)
@@ -181,7 +184,7 @@ fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&ca
         Ok::<_, String>(entry)
     };
     let entry = match cache {
-        Some(cache) => cache.get_or_make(&format!("host-{name}"), &[source, compiler], make)?,
+        Some(cache) => cache.get_or_make(&format!("host-{name}"), &[source, compiler, &HOST_OPTIONS.join(" ")], make)?,
         None => make()?,
     };
     let end = entry.iter().position(|&byte| byte == 0).ok_or("a cached object without names")?;

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::{one_stream, Kernels};
-use crate::layout::INDEX_LIMIT;
+use crate::layout::{INDEX_LIMIT, MAX_BLOCKS};
 use crate::registry::Id;
 use crate::rows::Machine;
 use crate::tensor::{Operand, OperandMut};
@@ -215,9 +215,9 @@ impl Kernels {
             && out.row.is_multiple_of(group)
             && out.batch.is_multiple_of(group)
             && out.address.address().is_multiple_of(group * size as u64);
-        let shape = GemmShape {
+        let shape = |columns: u64| GemmShape {
             rows: left.rows as u32,
-            columns: right.rows as u32,
+            columns: columns as u32,
             depth: left.depth as u32,
             left_walk: walks[0] as u32,
             right_walk: walks[1] as u32,
@@ -232,23 +232,29 @@ impl Kernels {
             out_column: out.column,
             out_batch: out.batch,
         };
-        let (x, y) = (right.rows.div_ceil(width) as u32, left.rows.div_ceil(height));
+        let y = left.rows.div_ceil(height);
         if y > GRID_LIMIT {
             return Err(Error::refused(format!("gemm: a result of {} rows is too large for one launch", left.rows)));
         }
         // HIP allows 65535 blocks along y and z.
         for first in (0..batch).step_by(GRID_LIMIT as usize) {
             let batches = GRID_LIMIT.min(batch - first) as u32;
-            let at = |address: DevicePtr<u8>, stride: u64| address.offset((first * stride) as usize * size);
-            let arguments = (
-                at(left.address, left.batch_stride),
-                at(right.address, right.batch_stride),
-                at(out.address, out.batch),
-                shape,
-            );
-            // SAFETY: the parameters of the kernels in `hip/gemm.hip`; shape and strides are those of the operands, which
-            // were checked to lie inside their memory, in the order of `stream`.
-            unsafe { function.launch(stream, LaunchConfig::new((x, y as u32, batches), THREADS), &arguments)? };
+            for column in (0..right.rows).step_by((MAX_BLOCKS * width) as usize) {
+                let columns = (MAX_BLOCKS * width).min(right.rows - column);
+                let at = |address: DevicePtr<u8>, [by_batch, by_column]: [u64; 2]| {
+                    address.offset((first * by_batch + column * by_column) as usize * size)
+                };
+                let arguments = (
+                    at(left.address, [left.batch_stride, 0]),
+                    at(right.address, [right.batch_stride, right.row_stride]),
+                    at(out.address, [out.batch, out.column]),
+                    shape(columns),
+                );
+                let config = LaunchConfig::new((columns.div_ceil(width) as u32, y as u32, batches), THREADS);
+                // SAFETY: the parameters of the kernels in `hip/gemm.hip`; shape and strides are those of the operands,
+                // which were checked to lie inside their memory, in the order of `stream`.
+                unsafe { function.launch(stream, config, &arguments)? };
+            }
         }
         Ok(())
     }

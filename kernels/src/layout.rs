@@ -17,7 +17,7 @@ pub const INDEX_LIMIT: u64 = 1 << 31;
 /// takes at a time: the embedded device is compiled for that, and the divider's limit is far.
 pub const PART_LIMIT: u64 = 1 << 28;
 
-/// Blocks of one launch of a contiguous kernel.
+/// Blocks along x of one launch, for the same reason.
 pub const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Division by an invariant number, as a multiplication and a shift.

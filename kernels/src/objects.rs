@@ -69,7 +69,9 @@ pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
     if platform.kind() == PlatformKind::Amd {
         return for_arch(module, device.arch());
     }
-    let mut options = vec!["-std=c++17", "-DNDEBUG", "-DHIP_HOST_SMALL_GRIDS"];
+    // The launch layer keeps to small grids, so that the embedded device need not compile every kernel a second time for huge
+    // ones. Its header has to know, which comes before what a plain -D defines.
+    let mut options = vec!["-std=c++17", "-DNDEBUG", "-Wp,-DHIP_HOST_SMALL_GRIDS"];
     if device.is_checked() {
         // Checks cost more than optimisation saves, and compile three times faster without.
         options.push("-O1");

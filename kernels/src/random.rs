@@ -3,6 +3,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::Kernels;
+use crate::layout::MAX_BLOCKS;
 use crate::registry::Id;
 use crate::tensor::Output;
 use hip::{Error, LaunchConfig, Result};
@@ -41,14 +42,17 @@ impl Kernels {
         if !out.ptr().address().is_multiple_of(16) {
             return Err(Error::refused(format!("{root}: the memory at {:?} is not aligned to 16 bytes", out.ptr())));
         }
-        let threads = count.div_ceil(16 / out.dtype().size());
-        if threads.div_ceil(THREADS as usize) > i32::MAX as usize {
-            return Err(Error::refused(format!("{root}: {count} elements are more than one launch can cover")));
+        let size = out.dtype().size();
+        let each = 16 / size;
+        let most = MAX_BLOCKS as usize * THREADS as usize * each;
+        for done in (0..count).step_by(most) {
+            let part = most.min(count - done);
+            let offset = offset.wrapping_add((done / per_block) as u64);
+            let arguments = (out.ptr().offset(done * size), part as u64, seed, offset, first, second);
+            let config = LaunchConfig::for_elements(part.div_ceil(each), THREADS);
+            // SAFETY: the parameters of the kernels in `hip/random.hip`, which write `part` elements of the output.
+            unsafe { function.launch(out.stream(), config, &arguments)? };
         }
-        let arguments = (out.ptr(), count as u64, seed, offset, first, second);
-        let config = LaunchConfig::for_elements(threads, THREADS);
-        // SAFETY: the parameters of the kernels in `hip/random.hip`, which write `count` elements of the output.
-        unsafe { function.launch(out.stream(), config, &arguments)? };
         Ok(next)
     }
 }

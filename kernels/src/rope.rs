@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
-use crate::layout::{Divider, INDEX_LIMIT};
+use crate::layout::{Divider, INDEX_LIMIT, PART_LIMIT};
 use crate::registry::Id;
 use crate::rows::contiguous;
 use crate::tensor::{Operand, Output};
@@ -104,7 +104,7 @@ impl Kernels {
                 &input.dims()[1..]
             )));
         }
-        let step = ((INDEX_LIMIT - 1) / per_batch.max(1)).min(batch as u64) as usize;
+        let step = ((PART_LIMIT - 1) / per_batch.max(1)).clamp(1, batch as u64) as usize;
         let mut first = 0;
         while first < batch {
             let batches = step.min(batch - first);

@@ -3,7 +3,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream};
-use crate::layout::{Divider, INDEX_LIMIT};
+use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
 use crate::tensor::{Operand, Output};
 use hip::{Device, DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
 use std::cell::Cell;
@@ -214,7 +214,7 @@ impl Rows {
         }
         let mut first = 0;
         while first < self.rows {
-            let rows = (self.rows - first).min(INDEX_LIMIT - 1);
+            let rows = (self.rows - first).min(MAX_BLOCKS * u64::from(ROW_THREADS >> team_log2));
             let shape =
                 RowShape { rows: rows as u32, columns: self.columns as u32, team_log2, vectors: u32::from(vectors) };
             launch(Step::Rows(shape), config(rows), (first * self.columns) as usize * dtype.size())?;

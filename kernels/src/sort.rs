@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
-use crate::layout::{Divider, INDEX_LIMIT};
+use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
 use crate::registry::Id;
 use crate::rows::contiguous;
 use crate::tensor::{Operand, Output};
@@ -112,7 +112,7 @@ impl Kernels {
         }
         let size = input.dtype().size();
         let rows = (input.count() / columns) as u64;
-        let step = (INDEX_LIMIT - 1) / tiles;
+        let step = MAX_BLOCKS / tiles;
         let mut first = 0;
         while first < rows {
             let count = step.min(rows - first);

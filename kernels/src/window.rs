@@ -2,7 +2,7 @@
 //! One-dimensional tensors (batch, channel, length) are images of height 1.
 
 use crate::dtype::DType;
-use crate::layout::{Divider, INDEX_LIMIT};
+use crate::layout::{Divider, INDEX_LIMIT, PART_LIMIT};
 use crate::tensor::Operand;
 use hip::{DeviceCopy, DevicePtr, Error, Result};
 
@@ -169,7 +169,7 @@ impl Slide {
         }
         // Places of a range, over all batches, are counted in 32 bits too.
         let largest = per_batch.max(self.out.area());
-        let step = (((INDEX_LIMIT - 1) / largest).max(1) as usize).min(self.image.batches);
+        let step = (((PART_LIMIT - 1) / largest).max(1) as usize).min(self.image.batches);
         for first in (0..self.image.batches).step_by(step) {
             let batches = step.min(self.image.batches - first);
             launch(&self.pack(batches, per_batch * batches as u64), first)?;

@@ -57,3 +57,22 @@ fn threads_share_one_module() {
     assert!(store.used(Id::Unary).is_empty());
     assert!(store.function(Id::Affine, "affine_c64").unwrap().is_none());
 }
+
+/// Kernels are compiled once, for grids of fewer than 2^21 blocks along x; a block beyond them is refused and not run.
+#[test]
+fn a_huge_grid_is_refused() {
+    let device = Platform::named("host").unwrap().device(0).unwrap();
+    let stream = device.new_stream().unwrap();
+    let store = ModuleStore::new(&device);
+    let function = store.function(Id::Fill, "fill_u8").unwrap().unwrap();
+    let launch = |blocks: u32| {
+        let arguments = (0u64, 0u64, hip::DevicePtr::<u8>::NULL);
+        // SAFETY: the parameters of `fill_u8` in `hip/fill.hip`, which has nothing to write.
+        unsafe { function.launch(&stream, hip::LaunchConfig::new(blocks, 1), &arguments) }.unwrap();
+        stream.synchronize()
+    };
+    launch((1 << 21) - 1).unwrap();
+    let why = launch(1 << 21).unwrap_err().to_string();
+    assert!(why.contains("at most 2097151 blocks"), "{why}");
+    launch(1).unwrap();
+}
