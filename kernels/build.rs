@@ -168,12 +168,8 @@ const HOST_OPTIONS: &[&str] = &["-std=c++17", "-O3", "-DNDEBUG", "-Wp,-DHIP_HOST
 fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&cache::Cache>) -> Result<(), String> {
     let file_name = format!("{name}.hip");
     let make = || {
-        let request = hip_host::CompileRequest {
-            name: &file_name,
-            source,
-            options: HOST_OPTIONS,
-            ..Default::default()
-        };
+        let request =
+            hip_host::CompileRequest { name: &file_name, source, options: HOST_OPTIONS, ..Default::default() };
         let mut object = hip_host::compile(&request)
             .map_err(|error| format!("compiling module {name} for the embedded device: {error}"))?;
         object.kernels.sort();
@@ -184,7 +180,9 @@ fn build(out: &Path, name: &str, source: &str, compiler: &str, cache: Option<&ca
         Ok::<_, String>(entry)
     };
     let entry = match cache {
-        Some(cache) => cache.get_or_make(&format!("host-{name}"), &[source, compiler, &HOST_OPTIONS.join(" ")], make)?,
+        Some(cache) => {
+            cache.get_or_make(&format!("host-{name}"), &[source, compiler, &HOST_OPTIONS.join(" ")], make)?
+        }
         None => make()?,
     };
     let end = entry.iter().position(|&byte| byte == 0).ok_or("a cached object without names")?;
