@@ -8,6 +8,7 @@
 #include "quantized/decode.h"
 #include "quantized/encode.h"
 #include "quantized/mat_vec.h"
+#include "quantized/single.h"
 #include "quantized/strips.h"
 #include "quantized/mat_mul.h"
 #include "quantized/plain.h"
@@ -69,10 +70,9 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
 #define SINGLE(name, Format)                                                                                           \
-    KERNEL(Format::SINGLE_THREADS)                                                                                     \
-    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 arrangement,        \
-                            u32 team_log2) {                                                                           \
-        mat_vec_single<Format>(weights, row, out, rows, k, arrangement, team_log2);                                    \
+    SHARING_KERNEL(SINGLE_THREADS, 1)                                                                                  \
+    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk, u32 teams) { \
+        mat_vec_single<Format>(weights, row, out, rows, k, chunk, teams);                                              \
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
@@ -80,7 +80,7 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
 FOR_QUANTIZED(MAT_VEC_ALL)
 
 #define STRIPS(name, Format, groups)                                                                                   \
-    STRIP_KERNEL(groups == 1 ? Format::STRIP_BLOCKS : 4)                                                               \
+    SHARING_KERNEL(STRIP_THREADS, groups == 1 ? Format::STRIP_BLOCKS : 4)                                              \
     strips_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,       \
                              u32 columns) {                                                                            \
         strips<Format, groups>(weights, words, marks, out, rows, k, columns);                                          \

@@ -197,18 +197,3 @@ struct ActivationRow {
                                    : four_values((const bf16 *)at + from, stride);
     }
 };
-
-// A row made bytes by a block of THREADS threads for itself, in shared memory of the size that its `k` needs. All threads must
-// take part, and meet before they read.
-template <u32 THREADS>
-DEVICE void quantize_row(const ActivationRow &row, u32 k, u32 arrangement, u8 *bytes, Step *steps) {
-    const u32 blocks = k / ACTIVATION_BLOCK;
-    for (u32 base = 0; base < blocks; base += THREADS / QUANTIZE_LANES) {
-        const u32 index = base + thread_x() / QUANTIZE_LANES;
-        const bool inside = index < blocks;
-        const u32 block = inside ? index : blocks - 1;
-        quantize_block<QUANTIZE_LANES>([&](u32 i) { return row.quad(ACTIVATION_BLOCK / 4 * block + i); },
-                          IntoPieces{bytes + PIECE * arranged_piece(arrangement, 2 * block),
-                                     bytes + PIECE * arranged_piece(arrangement, 2 * block + 1), steps + block, inside});
-    }
-}

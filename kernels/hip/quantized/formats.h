@@ -24,25 +24,26 @@ struct Place {
 //   ZERO, HAS_OFFSET         see above
 //   MERGE                    neighbouring pieces of a unit with one scale between them: 1 or 2
 //   UNIT                     pieces of a unit
-//   SINGLE_ROWS, SINGLE_THREADS   in the product with one activation, rows that a team takes together and threads of a block: as
-//                            measured on an H200
 //   STRIP_BLOCKS             blocks that a compute unit should have room for in the product by strips: 7 are all there are for
 //                            14336 rows on an H200, 5 leave more registers for what several planes take; as measured
 //   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
 //   Head, head(block, unit), scale(head, i)
 //   IN_PARTS, whole(head), part(head, i)   a scale is the block's own, `whole`, times a small integer, `part`, where IN_PARTS
 //   FOLDS, folded(quad, head, i)   such an integer times the centred integers of a piece still fits into bytes
+//   integer_part(head, i)    the scale of `part` as an integer, where IN_PARTS
 //   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
+//   LIFTS, lifted(raw, w, i), lift(i)   where LIFTS, the integers of `quad` as unsigned bytes and lift(i) times as large: left
+//                            where they lie in the word, which saves a shift
 //   raw_of<N>(block, place, first), scale_of(block, place)   the same for whoever wants one piece only, with fewer loads
 
 constexpr u32 NIBBLES = 0x0f0f0f0fu;
 
 // The formats of 32 weights: one unit, two pieces, one scale.
-template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_, u32 SINGLE_THREADS_> struct SmallFormat {
+template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
     static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
-    static constexpr u32 SINGLE_ROWS = SINGLE_ROWS_, SINGLE_THREADS = SINGLE_THREADS_, STRIP_BLOCKS = BYTES > 32 ? 5 : 7;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false;
+    static constexpr u32 STRIP_BLOCKS = BYTES > 32 ? 5 : 7;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false, LIFTS = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32, u32 i) { return i; }
@@ -58,6 +59,7 @@ template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_, u32 SINGLE_
 
 // Q4_0: d. Q4_1: d, m. Then 16 bytes: low nibbles, then high nibbles.
 template <typename Base, u32 FROM> struct NibbleFormat : Base {
+    static constexpr bool LIFTS = MIXED_DOT;
     template <u32 N> struct Raw {
         Words<N> nibbles;
     };
@@ -66,9 +68,11 @@ template <typename Base, u32 FROM> struct NibbleFormat : Base {
     }
     template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place, u32 first) { return raw<N>(block, 0, first); }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return (raw.nibbles[w] >> (4 * i)) & NIBBLES; }
+    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) { return raw.nibbles[w] & (NIBBLES << (4 * i)); }
+    static MEMBER u32 lift(u32 i) { return 1u << (4 * i); }
 };
-typedef NibbleFormat<SmallFormat<18, 8, false, 2, 512>, 2> Q4_0;
-typedef NibbleFormat<SmallFormat<20, 0, true, 2, 512>, 4> Q4_1;
+typedef NibbleFormat<SmallFormat<18, 8, false>, 2> Q4_0;
+typedef NibbleFormat<SmallFormat<20, 0, true>, 4> Q4_1;
 
 // Q5_0: d. Q5_1: d, m. Then a word of fifth bits, bit i for weight i, then nibbles as in Q4_0.
 template <typename Base, u32 FROM> struct FifthFormat : Base {
@@ -87,8 +91,8 @@ template <typename Base, u32 FROM> struct FifthFormat : Base {
         return ((raw.nibbles[w] >> (4 * i)) & NIBBLES) | ((four * 0x02040810u) & 0x10101010u);
     }
 };
-typedef FifthFormat<SmallFormat<22, 16, false, 1, 512>, 2> Q5_0;
-typedef FifthFormat<SmallFormat<24, 0, true, 2, 512>, 4> Q5_1;
+typedef FifthFormat<SmallFormat<22, 16, false>, 2> Q5_0;
+typedef FifthFormat<SmallFormat<24, 0, true>, 4> Q5_1;
 
 // Signed bytes. Q8_0: d before them. Q8_1: d, d * their sum. Q8K: an f32 before them, 16 sums of 16 after them.
 template <typename Base, u32 FROM> struct ByteFormat : Base {
@@ -105,13 +109,13 @@ template <typename Base, u32 FROM> struct ByteFormat : Base {
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) { return i ? raw.bytes[1][w] : raw.bytes[0][w]; }
 };
-typedef ByteFormat<SmallFormat<34, 0, false, 1, 1024>, 2> Q8_0;
-typedef ByteFormat<SmallFormat<36, 0, false, 1, 1024>, 4> Q8_1;
+typedef ByteFormat<SmallFormat<34, 0, false>, 2> Q8_0;
+typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
 
 struct LargeBytes {
     static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
-    static constexpr u32 SINGLE_ROWS = 1, SINGLE_THREADS = 1024, STRIP_BLOCKS = 5;
-    static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false;
+    static constexpr u32 STRIP_BLOCKS = 5;
+    static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false, LIFTS = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 2 * unit + i; }
@@ -126,11 +130,11 @@ typedef ByteFormat<LargeBytes, 4> Q8K;
 
 // Q2K, Q3K and Q6K: half a block of 128 weights is eight pieces; piece 2 * i + h of them lies in the h-th 16 bytes of a
 // plane, in its i-th bit field. A unit, 2 * half + h, is the four pieces with the same h.
-template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_, u32 SINGLE_ROWS_, u32 SINGLE_THREADS_> struct PlaneFormat {
+template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_> struct PlaneFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
     static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
-    static constexpr u32 SINGLE_ROWS = SINGLE_ROWS_, SINGLE_THREADS = SINGLE_THREADS_, STRIP_BLOCKS = 5;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true;
+    static constexpr u32 STRIP_BLOCKS = 5;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true, LIFTS = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
     static MEMBER Place place(u32 piece) { return Place{2 * (piece / 8) + piece % 2, piece / 2 % 4}; }
@@ -145,8 +149,8 @@ struct FourBytes {
     MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word(i), 2 * (i & 1)); }
 };
 
-struct Q2K : PlaneFormat<84, 4, 0, true, 2, 512> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
-    static constexpr bool FOLDS = true;
+struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
+    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT;
     struct Head {
         FourBytes scales, minimums;
         f32 d, dmin;
@@ -161,6 +165,7 @@ struct Q2K : PlaneFormat<84, 4, 0, true, 2, 512> { // 16 bytes of scale and mini
     }
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, -head.dmin}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.value(i), head.minimums.value(i)}; }
+    static MEMBER i32 integer_part(const Head &head, u32 i) { return (i32)head.scales[i]; }
     static MEMBER u32 folded(u32 quad, const Head &head, u32 i) { return quad * head.scales[i]; } // at most 3 * 15
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
@@ -179,6 +184,8 @@ struct Q2K : PlaneFormat<84, 4, 0, true, 2, 512> { // 16 bytes of scale and mini
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return (raw.fields[w] >> (2 * i)) & 0x03030303u;
     }
+    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) { return raw.fields[w] & (0x03030303u << (2 * i)); }
+    static MEMBER u32 lift(u32 i) { return 1u << (2 * i); }
 };
 
 // Bits that stand in a field above another: moved to the left for i < MIDDLE, to the right beyond.
@@ -186,22 +193,22 @@ template <u32 MIDDLE, u32 STEP> DEVICE u32 aligned_field(u32 word, u32 i) {
     return i <= MIDDLE ? word << (STEP * (MIDDLE - i)) : word >> (STEP * (i - MIDDLE));
 }
 
-struct Q3K : PlaneFormat<110, 2, 4, false, 2, 1024> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
-    static constexpr bool FOLDS = true;
+struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes of two-bit fields, 12 of scales, d
+    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT;
     struct Head {
         FourBytes scales;
         f32 d;
     };
     static MEMBER Head head(const u8 *block, u32 unit) {
         // Six bits a piece: four in the nibbles of eight bytes, two in the fields of four more.
-        const Words<3> bits = words<3, ALIGN>(block + 96);
-        const u32 shift = 8 * (unit % 2) + 4 * (unit / 2), high = bits[2] >> shift;
-        return Head{{((bits[0] >> shift) & 0x000f000fu) | ((high << 4) & 0x00300030u),
-                     ((bits[1] >> shift) & 0x000f000fu) | ((high << 2) & 0x00300030u)},
+        const Words<3> bits = words<3, ALIGN>(block + 96, 8 * (unit % 2) + 4 * (unit / 2));
+        return Head{{(bits[0] & 0x000f000fu) | ((bits[2] << 4) & 0x00300030u),
+                     (bits[1] & 0x000f000fu) | ((bits[2] << 2) & 0x00300030u)},
                     half_at(block + 108)};
     }
     static MEMBER Scale whole(const Head &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{FOLDED_SIGN * (head.scales.value(i) - 32.0f), 0.0f}; }
+    static MEMBER i32 integer_part(const Head &head, u32 i) { return 32 - (i32)head.scales[i]; }
     // The opposite of the product, which lies between -128 and 124 where the product itself may be 128. Bytes are signed, so the
     // borrows between them are kept away by an offset.
     static constexpr f32 FOLDED_SIGN = -1.0f;
@@ -218,11 +225,8 @@ struct Q3K : PlaneFormat<110, 2, 4, false, 2, 1024> { // 32 bytes of third bits,
         Words<N> fields, thirds;
     };
     template <u32 N> static MEMBER Raw<N> raw(const u8 *block, u32 unit, u32 first) {
-        Raw<N> raw = {words<N, ALIGN>(block + 32 + 16 * unit + 4 * first),
-                      words<N, ALIGN>(block + 16 * (unit % 2) + 4 * first)};
-        UNROLL
-        for (u32 w = 0; w < N; w++) raw.thirds[w] >>= 4 * (unit / 2);
-        return raw;
+        return Raw<N>{words<N, ALIGN>(block + 32 + 16 * unit + 4 * first),
+                      words<N, ALIGN>(block + 16 * (unit % 2) + 4 * first, 4 * (unit / 2))};
     }
     template <u32 N> static MEMBER Raw<N> raw_of(const u8 *block, Place place, u32 first) {
         return raw<N>(block, place.unit, first);
@@ -230,9 +234,15 @@ struct Q3K : PlaneFormat<110, 2, 4, false, 2, 1024> { // 32 bytes of third bits,
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((raw.fields[w] >> (2 * i)) & 0x03030303u) | (aligned_field<2, 1>(raw.thirds[w], i) & 0x04040404u);
     }
+    // The last has no room for a third bit above it and moves by two.
+    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) {
+        const u32 up = 2 * (i < 3 ? i : 2), fields = i < 3 ? raw.fields[w] : raw.fields[w] >> 2;
+        return (fields & (0x03030303u << up)) | ((raw.thirds[w] << (up + 2 - i)) & (0x04040404u << up));
+    }
+    static MEMBER u32 lift(u32 i) { return i < 3 ? 1u << (2 * i) : 16; }
 };
 
-struct Q6K : PlaneFormat<210, 2, 32, false, 1, 512> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
+struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes of two-bit fields, 16 scales, d
     static constexpr bool FOLDS = false;
     struct Head {
         FourBytes scales;
@@ -245,6 +255,7 @@ struct Q6K : PlaneFormat<210, 2, 32, false, 1, 512> { // 128 bytes of nibbles, 6
     }
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.signed_value(i), 0.0f}; }
+    static MEMBER i32 integer_part(const Head &head, u32 i) { return (i8)head.scales[i]; }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
         return Scale{half_at(block + 208) * (f32)(i8)block[192 + piece(place.unit, place.index)], 0.0f};
@@ -272,8 +283,8 @@ struct Q6K : PlaneFormat<210, 2, 32, false, 1, 512> { // 128 bytes of nibbles, 6
 // the high nibbles of 32 bytes. A unit is such a quarter of the block.
 template <u32 BYTES_> struct QuarterFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
-    static constexpr u32 SINGLE_ROWS = 2, SINGLE_THREADS = 512, STRIP_BLOCKS = BYTES == 144 ? 7 : 5;
-    static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false;
+    static constexpr u32 STRIP_BLOCKS = BYTES == 144 ? 7 : 5;
+    static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false, LIFTS = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
     static MEMBER Place place(u32 piece) { return Place{piece / 4, piece % 4}; }
@@ -295,11 +306,13 @@ template <u32 BYTES_> struct QuarterFormat {
     static MEMBER Scale part(const Head &head, u32 i) {
         return Scale{byte_at(head.scales, i / 2), byte_at(head.minimums, i / 2)};
     }
+    static MEMBER i32 integer_part(const Head &head, u32 i) { return (i32)(i / 2 ? head.scales >> 8 : head.scales & 0xff); }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) { return scale(head(block, place.unit), place.index); }
 };
 
 struct Q4K : QuarterFormat<144> {
+    static constexpr bool LIFTS = MIXED_DOT;
     template <u32 N> struct Raw {
         Words<N> nibbles[2];
     };
@@ -314,6 +327,10 @@ struct Q4K : QuarterFormat<144> {
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) >> (4 * (i / 2))) & NIBBLES;
     }
+    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) {
+        return (i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) & (NIBBLES << (4 * (i / 2)));
+    }
+    static MEMBER u32 lift(u32 i) { return 1u << (4 * (i / 2)); }
 };
 
 struct Q5K : QuarterFormat<176> { // as Q4K, with 32 bytes of fifth bits before the nibbles: bit u of byte l for weight 32 * u + l
@@ -354,6 +371,24 @@ template <typename F> DEVICE Words<4> quads(const typename F::template Raw<4> &r
     UNROLL
     for (u32 w = 0; w < 4; w++) out[w] = F::quad(raw, w, i);
     return out;
+}
+
+// The same, lifted where the format does that, and by how much.
+template <typename F> DEVICE Words<4> lifted_quads(const typename F::template Raw<4> &raw, u32 i) {
+    Words<4> out;
+    UNROLL
+    for (u32 w = 0; w < 4; w++) {
+        if constexpr (F::LIFTS) {
+            out[w] = F::lifted(raw, w, i);
+        } else {
+            out[w] = F::quad(raw, w, i);
+        }
+    }
+    return out;
+}
+template <typename F> DEVICE u32 lift_of(u32 i) {
+    if constexpr (F::LIFTS) return F::lift(i);
+    return 1;
 }
 
 // The formats by the name their kernels carry.

@@ -6,6 +6,14 @@
 
 constexpr u32 MAT_VEC_THREADS = 128;
 
+// An entry point of which so many blocks should fit into a compute unit. NVIDIA's compiler is told: left alone it saves registers
+// where there is no need to, and loads wait for each other.
+#if defined(TARGET_NVIDIA)
+#define SHARING_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#else
+#define SHARING_KERNEL(threads, blocks) KERNEL(threads)
+#endif
+
 // Threads of a block. The embedded device launches small blocks, one thread for a few rows, to keep all its cores busy.
 DEVICE u32 mat_vec_threads() {
 #if defined(TARGET_HOST)
@@ -78,11 +86,16 @@ template <typename F, u32 ROWS> struct Unit {
     typename F::template Raw<4> raw[ROWS];
 
     MEMBER void load(const u8 *const (&row)[ROWS], u32 at) {
+        const u8 *block[ROWS];
+        UNROLL
+        for (u32 r = 0; r < ROWS; r++) block[r] = row[r] + (u64)(at / IN_BLOCK) * F::BYTES;
+        load_from(block, at % IN_BLOCK);
+    }
+    MEMBER void load_from(const u8 *const (&block)[ROWS], u32 unit) {
         UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            const u8 *from = row[r] + (u64)(at / IN_BLOCK) * F::BYTES;
-            head[r] = F::head(from, at % IN_BLOCK);
-            raw[r] = F::template raw<4>(from, at % IN_BLOCK, 0);
+            head[r] = F::head(block[r], unit);
+            raw[r] = F::template raw<4>(block[r], unit, 0);
         }
     }
 };
@@ -217,28 +230,6 @@ DEVICE void mat_vec_plain(const u8 *RESTRICT weights, const Activations &activat
                           u32 columns, u32 team_log2) {
     mat_vec<F, ROWS, COLUMNS, MAT_VEC_THREADS>(weights, activations, PlainColumns{block_y() * COLUMNS, columns}, out,
                                                first_row<ROWS>(team_log2), rows, k, team_log2);
-}
-
-// One row of activations, made bytes by every block for itself: one launch instead of two, which is most of what a small product
-// costs. Blocks are large and as few as fill the device, so that the same work is not done too often, and walk over the rows.
-constexpr u32 SINGLE_MOST = 16384; // activations that shared memory has room for
-
-template <typename F>
-DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k,
-                           u32 arrangement, u32 team_log2) {
-    constexpr u32 ROWS = F::SINGLE_ROWS, THREADS = F::SINGLE_THREADS;
-    __shared__ Vec<u32, 4> pieces[SINGLE_MOST / PIECE];
-    __shared__ Step steps[SINGLE_MOST / ACTIVATION_BLOCK];
-    u8 *bytes = (u8 *)pieces;
-    const Activations activations{bytes, steps, 0};
-    const u32 teams = THREADS >> team_log2;
-    quantize_row<THREADS>(activation, k, arrangement, bytes, steps);
-    barrier();
-    NO_UNROLL
-    for (u32 group = block_x() * teams; group * ROWS < rows; group += grid_x() * teams) {
-        mat_vec<F, ROWS, 1, THREADS>(weights, activations, PlainColumns{0, 1}, out,
-                                     (group + (thread_x() >> team_log2)) * ROWS, rows, k, team_log2);
-    }
 }
 
 // Pairs block_y() * COLUMNS .. of a route. Neighbouring pairs with the same expert share a pass over its weights, so a

@@ -16,14 +16,6 @@ constexpr u32 CHUNK = 256; // weights of a row that pass through shared memory t
 #define MATRIX_UNITS 1
 #endif
 
-// An entry point of which so many blocks should fit into a compute unit. NVIDIA's compiler is told: left alone it saves registers
-// where there is no need to, and loads wait for each other.
-#if defined(TARGET_NVIDIA)
-#define STRIP_KERNEL(blocks) extern "C" __global__ void __launch_bounds__(STRIP_THREADS, blocks)
-#else
-#define STRIP_KERNEL(blocks) KERNEL(STRIP_THREADS)
-#endif
-
 // Words of a piece that a thread takes out of its bytes: one, where the matrix unit collects the others from its neighbours.
 #if defined(MATRIX_UNITS)
 constexpr u32 STRIP_WORDS = 1;

@@ -10,8 +10,9 @@ template <u32 N> struct Words {
     MEMBER u32 operator[](u32 i) const { return at[i]; }
 };
 
-// N words from an address that is a multiple of ALIGN (2, 4 or 16).
-template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
+// N words from an address that is a multiple of ALIGN (2, 4 or 16), shifted to the right by `shift` bits for whoever wants upper
+// fields only; what comes in from above is not defined.
+template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at, u32 shift = 0) {
     Words<N> out;
 #if defined(TARGET_NVIDIA)
     if constexpr (ALIGN == 16 && N == 4) {
@@ -32,16 +33,19 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at) {
         u32 low = base[0];
         UNROLL
         for (u32 i = 0; i < N; i++) {
-            // The word behind the last is read only where it holds bytes of ours.
-            const u32 high = base[i + 1 < N ? i + 1 : N - 1 + skip / 2];
-            out[i] = __funnelshift_r(low, high, 8 * skip);
+            // The word behind the last is read only where it holds bytes of ours, or where whoever staged them left room.
+            const u32 high = base[i + 1 < N ? i + 1 : __isShared(at) ? N : N - 1 + skip / 2];
+            out[i] = __funnelshift_r(low, high, 8 * skip + shift);
             low = high;
         }
+        return out;
     }
 #else
     // AMD's global loads take any address, the host's do too.
     __builtin_memcpy(&out, __builtin_assume_aligned(at, ALIGN), sizeof(out));
 #endif
+    UNROLL
+    for (u32 i = 0; i < N; i++) out[i] >>= shift;
     return out;
 }
 
@@ -95,10 +99,33 @@ DEVICE i32 dot4(u32 a, u32 b, i32 sum) {
 #endif
 }
 
+// Whether a dot product takes unsigned bytes on its left side: all but AMD's GPUs before RDNA 3 do.
+#if defined(TARGET_AMD) && !defined(__GFX11__) && !defined(__GFX12__)
+constexpr bool MIXED_DOT = false;
+#else
+constexpr bool MIXED_DOT = true;
+#endif
+
+// The same where the bytes of `a` are unsigned, if MIXED_DOT.
+DEVICE i32 dot4_mixed(u32 a, u32 b, i32 sum) {
+#if defined(TARGET_NVIDIA)
+    i32 out;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
+    return out;
+#elif defined(TARGET_AMD) && (defined(__GFX11__) || defined(__GFX12__))
+    return __builtin_amdgcn_sudot4(false, (i32)a, true, (i32)b, sum, false);
+#else
+    UNROLL
+    for (u32 i = 0; i < 4; i++) sum += (i32)(u8)(a >> (8 * i)) * (i32)(i8)(b >> (8 * i));
+    return sum;
+#endif
+}
+
 // Dot products in the making. On a GPU a thread has one sum; on the embedded device it has as many as a vector register has
 // lanes, in integers within a piece and in floats across pieces, and adds the lanes up once at the end of a row.
 #if defined(TARGET_HOST) && defined(__AVX2__)
 typedef i8 Bytes16 __attribute__((vector_size(16)));
+typedef u8 Unsigned16 __attribute__((vector_size(16)));
 typedef i16 Shorts16 __attribute__((vector_size(32)));
 typedef i32 DotInts __attribute__((vector_size(32)));
 typedef f32 DotFloats __attribute__((vector_size(32)));
@@ -126,10 +153,11 @@ DEVICE DotInts dot_from(i32 first) {
 #endif
 }
 
-// sum + the dot product of sixteen signed bytes.
-DEVICE DotInts dot16(const Words<4> &a, const Words<4> &b, DotInts sum) {
+// sum + the dot product of sixteen signed bytes. Those of `a` are unsigned where MIXED.
+template <bool MIXED = false> DEVICE DotInts dot16(const Words<4> &a, const Words<4> &b, DotInts sum) {
 #if defined(TARGET_HOST) && defined(__AVX2__)
-    const Shorts16 x = __builtin_convertvector(bit_cast<Bytes16>(a), Shorts16);
+    const Shorts16 x = MIXED ? __builtin_convertvector(bit_cast<Unsigned16>(a), Shorts16)
+                             : __builtin_convertvector(bit_cast<Bytes16>(a), Shorts16);
     const Shorts16 y = __builtin_convertvector(bit_cast<Bytes16>(b), Shorts16);
     return sum + (DotInts)__builtin_ia32_pmaddwd256(x, y);
 #elif defined(TARGET_HOST) && defined(__SSE2__)
@@ -138,13 +166,15 @@ DEVICE DotInts dot16(const Words<4> &a, const Words<4> &b, DotInts sum) {
 #define LOW_HALF(v) ((Shorts8)__builtin_shufflevector(zero, v, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23) >> 8)
 #define HIGH_HALF(v) \
     ((Shorts8)__builtin_shufflevector(zero, v, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31) >> 8)
-    const Shorts8 x0 = LOW_HALF(x), x1 = HIGH_HALF(x), y0 = LOW_HALF(y), y1 = HIGH_HALF(y);
+    Shorts8 x0 = LOW_HALF(x), x1 = HIGH_HALF(x);
+    const Shorts8 y0 = LOW_HALF(y), y1 = HIGH_HALF(y);
+    if (MIXED) x0 &= 0xff, x1 &= 0xff;
 #undef LOW_HALF
 #undef HIGH_HALF
     return sum + (DotInts)__builtin_ia32_pmaddwd128(x0, y0) + (DotInts)__builtin_ia32_pmaddwd128(x1, y1);
 #else
     UNROLL
-    for (u32 i = 0; i < 4; i++) sum = dot4(a[i], b[i], sum);
+    for (u32 i = 0; i < 4; i++) sum = MIXED ? dot4_mixed(a[i], b[i], sum) : dot4(a[i], b[i], sum);
     return sum;
 #endif
 }

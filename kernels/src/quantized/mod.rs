@@ -1,11 +1,12 @@
 //! Quantized weights: the block formats and a borrowed matrix of them. What is done with them is in the files beside this
-//! one: `convert` (to and from floating point, rows by id), `product` (times activations), `strips` (the same on matrix units),
-//! `experts` (the same, routed), `large` (when a product is better left to a BLAS).
+//! one: `convert` (to and from floating point, rows by id), `product` (times activations), `single` (times one row of them),
+//! `strips` (times a few, on matrix units), `experts` (the same, routed), `large` (when a product is better left to a BLAS).
 
 mod convert;
 mod experts;
 mod large;
 mod product;
+mod single;
 mod strips;
 
 pub use experts::Routing;
@@ -98,20 +99,6 @@ impl BlockFormat {
 
     const fn unit(self) -> usize {
         self.facts().3
-    }
-
-    /// In the product with one row of activations: the rows of weights that a team takes together and the threads of a block
-    /// (`SINGLE_ROWS` and `SINGLE_THREADS` there), and the blocks that a compute unit has room for. As measured on an H200. Two
-    /// rows share the work of reading activations, as long as a thread gets by with 64 registers; every block makes the
-    /// activations bytes for itself, so there are few blocks. CDNA and RDNA have room for as many threads of 64 registers.
-    const fn single(self) -> (u64, u32, u32) {
-        match self {
-            BlockFormat::Q3K => (2, 1024, 1),
-            BlockFormat::Q6K => (1, 512, 2),
-            BlockFormat::Q5_0 => (1, 512, 3),
-            BlockFormat::Q8_0 | BlockFormat::Q8_1 | BlockFormat::Q8K => (1, 1024, 2),
-            _ => (2, 512, 2),
-        }
     }
 
     /// The integer that stands for zero, and whether a scale has an offset instead (`ZERO` and `HAS_OFFSET` in

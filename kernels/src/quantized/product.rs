@@ -1,7 +1,8 @@
 //! Weights times activations: the activations become bytes, then a mat-vec kernel or tiles multiply. Two launches and one
-//! buffer from the stream's pool, whatever the dtype and the strides of the activations; one launch and no buffer on a GPU for
-//! a single row of them. Nothing waits.
+//! buffer from the stream's pool, whatever the dtype and the strides of the activations. A single row of them on a GPU is the
+//! business of `single`. Nothing waits.
 
+use super::single::{ActivationRow, SINGLE_MOST};
 use super::{output_code, strips, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -30,21 +31,6 @@ const PLAIN_COLUMNS: u64 = 4;
 const MANY_COLUMNS: u64 = 24;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
-/// The most activations that the kernel for a single row of them has room for, as in `hip/quantized/mat_vec.h`.
-const SINGLE_MOST: usize = 16_384;
-
-/// `hip/quantized/activations.h` has the same.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct ActivationRow {
-    at: DevicePtr<u8>,
-    stride: u64,
-    code: u32,
-    unused: u32,
-}
-
-// SAFETY: an address and integers with no padding, laid out as in C (where it ends in four bytes of padding).
-unsafe impl DeviceCopy for ActivationRow {}
 
 /// `hip/quantized/activations.h` has the same.
 #[repr(C)]
@@ -232,12 +218,12 @@ impl Kernels {
             // `count` and `count * rows` of what it expects, and are borrowed for the launch.
             return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
         }
-        let arrangement = Arrangement::of(weights.format());
-        if machine.side_by_side && count == 1 && arrangement.pitch(columns) <= SINGLE_MOST {
+        if machine.side_by_side && count == 1 && columns <= SINGLE_MOST {
             let code = output_code(OPERATION, activations.dtype())?;
             let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
-            return self.single(weights, row, arrangement, target, machine, out);
+            return self.single(weights, row, target, machine, out);
         }
+        let arrangement = Arrangement::of(weights.format());
         let quantized = self.quantize_activations(activations, &batch, arrangement, machine)?;
         let (ending, each) = match count {
             1 => ("_1", 1),
@@ -259,30 +245,6 @@ impl Kernels {
             unsafe { function.launch(out.stream(), LaunchConfig::new(grid, teams.threads), &args)? };
         }
         Ok(())
-    }
-
-    /// The product with a single row of activations, on a GPU.
-    fn single(
-        &self,
-        weights: &Blocks<'_>,
-        row: ActivationRow,
-        arrangement: Arrangement,
-        target: Target,
-        machine: Machine,
-        out: &mut Output<'_>,
-    ) -> Result<()> {
-        let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
-        let (together, threads, blocks) = format.single();
-        let groups = rows.div_ceil(together);
-        let team_log2 = single_team_log2(machine, threads, groups, (columns / format.unit()) as u64);
-        let teams = u64::from(threads >> team_log2);
-        let most = u64::from(out.stream().device().compute_units().max(1) * blocks);
-        let config = LaunchConfig::new(groups.div_ceil(teams).min(most) as u32, threads);
-        let function = self.quantized("mat_vec", format, "_single")?;
-        let args = (weights.ptr(), row, target, rows as u32, columns as u32, arrangement as u32, team_log2);
-        // SAFETY: the parameters of `mat_vec_*_single` in `hip/quantized.hip`; the row has `columns` activations, which fit the
-        // kernel's shared memory, and weights and result have `rows` rows.
-        unsafe { function.launch(out.stream(), config, &args) }
     }
 
     /// Activations as bytes and steps, all bytes first.
@@ -361,17 +323,6 @@ impl Kernels {
     }
 }
 
-/// The exponent of the team for each of `groups` groups of rows of `units` steps of work in the product with a single row of
-/// activations: four steps for a thread, or fewer where there are not enough rows to keep a quarter of the device busy.
-fn single_team_log2(machine: Machine, threads: u32, groups: u64, units: u64) -> u32 {
-    let most = u64::from(threads).min(units.next_power_of_two());
-    let mut team = units.div_ceil(4).next_power_of_two().min(most);
-    while team < most && groups * team < machine.threads / 4 {
-        team *= 2;
-    }
-    team.trailing_zeros()
-}
-
 /// How the threads of a mat-vec launch are divided among rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teams {
@@ -392,22 +343,5 @@ impl Teams {
         // their block there.
         let threads = if machine.side_by_side { MAT_VEC_THREADS } else { 16 };
         Self { log2, threads, blocks: groups.div_ceil(u64::from(threads >> log2)) as u32 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_long_rows_have_large_teams() {
-        let gpu = Machine { side_by_side: true, threads: 132 * 1024 };
-        assert_eq!(single_team_log2(gpu, 512, 14336, 128), 5);
-        assert_eq!(single_team_log2(gpu, 512, 7168, 64), 4);
-        assert_eq!(single_team_log2(gpu, 512, 2048, 32), 5);
-        assert_eq!(single_team_log2(gpu, 512, 2048, 256), 6);
-        assert_eq!(single_team_log2(gpu, 512, 1, 1 << 20), 9);
-        assert_eq!(single_team_log2(gpu, 512, 1, 1), 0);
-        assert_eq!(single_team_log2(gpu, 512, 100_000, 8), 1);
     }
 }

@@ -1,0 +1,168 @@
+//! The product with one row of activations on a GPU: one launch and no buffer, whatever the dtype and the stride of the row. How
+//! its threads and its shared memory are shared out is decided here; the kernels are in `hip/quantized/single.h`.
+
+use super::product::Target;
+use super::{BlockFormat, Blocks};
+use crate::kernels::Kernels;
+use crate::rows::Machine;
+use crate::tensor::Output;
+use hip::{DeviceCopy, DevicePtr, LaunchConfig, Result};
+
+/// As in `hip/quantized/single.h`.
+const SINGLE_THREADS: u32 = 512;
+const STAGE_TEAM: u32 = 32;
+const RECORD_UNITS: usize = 32;
+/// The most activations that the kernels have room for.
+pub(super) const SINGLE_MOST: usize = 16_384;
+
+/// Blocks of a compute unit. Each makes the activations bytes for itself, so there are few. One that stages needs all the shared
+/// memory there is, and has copies in flight whatever its threads do; loads into registers need more threads.
+const STAGED_BLOCKS: u32 = 1;
+const LOADED_BLOCKS: u32 = 2;
+
+/// `hip/quantized/activations.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ActivationRow {
+    pub at: DevicePtr<u8>,
+    pub stride: u64,
+    pub code: u32,
+    pub unused: u32,
+}
+
+// SAFETY: an address and integers with no padding, laid out as in C (where it ends in four bytes of padding).
+unsafe impl DeviceCopy for ActivationRow {}
+
+impl Kernels {
+    /// The product with a single row of activations, on a GPU.
+    pub(super) fn single(
+        &self,
+        weights: &Blocks<'_>,
+        row: ActivationRow,
+        target: Target,
+        machine: Machine,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
+        let device = out.stream().device();
+        let units = columns / format.unit();
+        let staged = staged(device.base_arch());
+        let groups = rows.div_ceil(together(format, staged));
+        let (stage, team_log2, blocks) = if staged {
+            // Where rows are few, they go to different compute units before they go to teams of one.
+            let room = device.limits().shared_bytes_per_block / STAGED_BLOCKS;
+            (Stage::within(format, units, room as usize), STAGE_TEAM.trailing_zeros(), groups)
+        } else {
+            let team_log2 = team_log2(machine, groups, units as u64);
+            (Stage::default(), team_log2, groups.div_ceil(u64::from(SINGLE_THREADS >> team_log2)))
+        };
+        let most = device.compute_units().max(1) * if staged { STAGED_BLOCKS } else { LOADED_BLOCKS };
+        let config = LaunchConfig::new(blocks.min(u64::from(most)) as u32, SINGLE_THREADS).shared(stage.shared_bytes);
+        let function = self.quantized("mat_vec", format, "_single")?;
+        let args = (weights.ptr(), row, target, rows as u32, columns as u32, stage.chunk, team_log2);
+        // SAFETY: the parameters of `mat_vec_*_single` in `hip/quantized.hip`; the row has `columns` activations, which fit the
+        // kernel's shared memory, and weights and result have `rows` rows.
+        unsafe { function.launch(out.stream(), config, &args) }
+    }
+}
+
+/// Whether the kernels for an architecture pass the weights through shared memory (`STAGED_ROWS` in `hip/quantized/single.h`).
+/// NVIDIA has had the copies that do that by themselves since Hopper.
+fn staged(arch: &str) -> bool {
+    arch.strip_prefix("sm_").is_some_and(|version| version.parse().is_ok_and(|version: u32| version >= 90))
+}
+
+/// The rows of weights that a team takes together (`SINGLE_ROWS` in `hip/quantized/single.h`). As measured on an H200.
+const fn together(format: BlockFormat, staged: bool) -> u64 {
+    use BlockFormat::*;
+    match (format, staged) {
+        (Q2K | Q3K, true) => 4,
+        (Q5_0 | Q8_0 | Q8_1 | Q8K, false) => 1,
+        _ => 2,
+    }
+}
+
+/// The bytes of a record: the activations of 32 units with their marks (`Record` in `hip/quantized/single.h`).
+const fn record_bytes(format: BlockFormat) -> usize {
+    use BlockFormat::*;
+    let lines = match format {
+        Q2K | Q3K | Q6K => 4 + 2,
+        Q4K | Q5K => 4 + 1,
+        _ => 2 + 1,
+    };
+    16 * RECORD_UNITS * lines
+}
+
+/// What of a row is in shared memory at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stage {
+    /// In units of the format, a multiple of 32; 0 where rows are not staged.
+    chunk: u32,
+    shared_bytes: u32,
+}
+
+impl Stage {
+    /// Whole rows of `units` units, or equal parts of them as large as fit into `room` bytes.
+    fn within(format: BlockFormat, units: usize, room: usize) -> Self {
+        let teams = (SINGLE_THREADS / STAGE_TEAM) as usize;
+        let records = units.div_ceil(RECORD_UNITS);
+        let fixed = records * record_bytes(format) + 8 * teams;
+        // Bytes of a row of 32 units, and 16 more for a row that does not begin at a multiple of 16.
+        let bytes = RECORD_UNITS * format.unit() / format.block_size() * format.block_bytes();
+        let places = teams * together(format, true) as usize;
+        let most = (room.saturating_sub(fixed) / places).saturating_sub(16) / bytes;
+        let parts = records.div_ceil(most.max(1)).max(1);
+        let chunk = records.div_ceil(parts).max(1);
+        Self { chunk: (chunk * RECORD_UNITS) as u32, shared_bytes: (fixed + places * (chunk * bytes + 16)) as u32 }
+    }
+}
+
+/// The exponent of the team for each of `groups` groups of rows of `units` steps of work where rows are not staged: four steps for
+/// a thread, or fewer where there are not enough rows to keep a quarter of the device busy.
+fn team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
+    let most = u64::from(SINGLE_THREADS).min(units.next_power_of_two());
+    let mut team = units.div_ceil(4).next_power_of_two().min(most);
+    while team < most && groups * team < machine.threads / 4 {
+        team *= 2;
+    }
+    team.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_long_rows_have_large_teams() {
+        let gpu = Machine { side_by_side: true, threads: 132 * 1024 };
+        assert_eq!(team_log2(gpu, 14336, 128), 5);
+        assert_eq!(team_log2(gpu, 7168, 64), 4);
+        assert_eq!(team_log2(gpu, 2048, 32), 5);
+        assert_eq!(team_log2(gpu, 2048, 256), 6);
+        assert_eq!(team_log2(gpu, 1, 1 << 20), 9);
+        assert_eq!(team_log2(gpu, 1, 1), 0);
+        assert_eq!(team_log2(gpu, 100_000, 8), 1);
+    }
+
+    #[test]
+    fn stages_fit_into_shared_memory() {
+        let room = 227 * 1024; // of an H200
+        for format in BlockFormat::ALL.into_iter().filter(|format| !format.is_plain()) {
+            for columns in (256..=SINGLE_MOST).step_by(256) {
+                let units = columns / format.unit();
+                let stage = Stage::within(format, units, room);
+                assert!(stage.shared_bytes as usize <= room, "{format} {columns}: {stage:?}");
+                assert!(stage.chunk > 0 && stage.chunk.is_multiple_of(32), "{format} {columns}: {stage:?}");
+                assert!((stage.chunk as usize) < units + 32, "{format} {columns}: {stage:?}");
+                // Whole rows of 4096 weights, whatever the format.
+                assert!(columns > 4096 || stage.chunk as usize >= units, "{format} {columns}: {stage:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn hopper_and_later_stage() {
+        assert!(staged("sm_90") && staged("sm_120"));
+        assert!(!staged("sm_80") && !staged("sm_89") && !staged("gfx942") && !staged("host"));
+    }
+}
