@@ -50,8 +50,8 @@ impl Kernels {
         let groups = rows.div_ceil(together(format, staged));
         let (stage, team_log2, blocks) = if staged {
             // Where rows are few, they go to different compute units before they go to teams of one.
-            let room = device.limits().shared_bytes_per_block / STAGED_BLOCKS;
-            (Stage::within(format, units, room as usize), STAGE_TEAM.trailing_zeros(), groups)
+            let room = device.limits().shared_bytes_per_block as usize;
+            (Stage::within(format, units, room), STAGE_TEAM.trailing_zeros(), groups)
         } else {
             let team_log2 = team_log2(machine, groups, units as u64);
             (Stage::default(), team_log2, groups.div_ceil(u64::from(SINGLE_THREADS >> team_log2)))
