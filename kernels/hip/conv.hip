@@ -72,17 +72,17 @@ template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
 
 #define CONVOLVE(T)                                                                                \
     KERNEL(Large<T>::threads)                                                                      \
-    conv2d_##T(const T *image, const T *weights, T *out, Window w, Divider out_area, u32 weight_walk) { \
+    conv2d_##T(const T *image, const T *weights, T *out, Window w, Divider out_area, u32 weight_walk) { enter(); \
         convolve_tile<Large<T>>(image, weights, out, w, out_area, weight_walk);                    \
     }                                                                                              \
     KERNEL(Small<T>::threads)                                                                      \
-    conv2d_##T##_small(const T *image, const T *weights, T *out, Window w, Divider out_area, u32 weight_walk) { \
+    conv2d_##T##_small(const T *image, const T *weights, T *out, Window w, Divider out_area, u32 weight_walk) { enter(); \
         convolve_tile<Small<T>>(image, weights, out, w, out_area, weight_walk);                    \
     }                                                                                              \
-    KERNEL(WINDOW_THREADS) conv2d_##T##_direct(const T *image, const T *weights, T *out, Window w) { \
+    KERNEL(WINDOW_THREADS) conv2d_##T##_direct(const T *image, const T *weights, T *out, Window w) { enter(); \
         convolve_direct(image, weights, out, w);                                                   \
     }                                                                                              \
-    KERNEL(Small<T>::threads) conv_transpose2d_##T(const T *image, const T *weights, T *out, Window w) { \
+    KERNEL(Small<T>::threads) conv_transpose2d_##T(const T *image, const T *weights, T *out, Window w) { enter(); \
         convolve_back_tile<Small<T>>(image, weights, out, w);                                      \
     }
 CONVOLVE(bf16)
@@ -91,44 +91,44 @@ CONVOLVE(f32)
 CONVOLVE(f64)
 
 #define WINDOWS(T)                                                                                 \
-    KERNEL(WINDOW_THREADS) conv_transpose2d_##T##_direct(const T *image, const T *weights, T *out, Window w) { \
+    KERNEL(WINDOW_THREADS) conv_transpose2d_##T##_direct(const T *image, const T *weights, T *out, Window w) { enter(); \
         convolve_back_direct(image, weights, out, w);                                              \
     }                                                                                              \
-    KERNEL(WINDOW_THREADS) im2col_##T(const T *image, T *columns, Window w) { image_to_columns(image, columns, w); } \
-    KERNEL(WINDOW_THREADS) im2col1d_##T(const T *image, T *columns, Window w) { image_to_columns(image, columns, w); } \
-    KERNEL(WINDOW_THREADS) col2im_##T(const T *columns, T *image, Window w) { columns_to_image(columns, image, w); } \
-    KERNEL(WINDOW_THREADS) col2im1d_##T(const T *columns, T *image, Window w) { columns_to_image(columns, image, w); } \
-    KERNEL(WINDOW_THREADS) avg_pool2d_##T(const T *image, T *out, Window w) { average_pool(image, out, w); } \
-    KERNEL(WINDOW_THREADS) max_pool2d_##T(const T *image, T *out, Window w) { max_pool(image, out, w); } \
+    KERNEL(WINDOW_THREADS) im2col_##T(const T *image, T *columns, Window w) { enter(); image_to_columns(image, columns, w); } \
+    KERNEL(WINDOW_THREADS) im2col1d_##T(const T *image, T *columns, Window w) { enter(); image_to_columns(image, columns, w); } \
+    KERNEL(WINDOW_THREADS) col2im_##T(const T *columns, T *image, Window w) { enter(); columns_to_image(columns, image, w); } \
+    KERNEL(WINDOW_THREADS) col2im1d_##T(const T *columns, T *image, Window w) { enter(); columns_to_image(columns, image, w); } \
+    KERNEL(WINDOW_THREADS) avg_pool2d_##T(const T *image, T *out, Window w) { enter(); average_pool(image, out, w); } \
+    KERNEL(WINDOW_THREADS) max_pool2d_##T(const T *image, T *out, Window w) { enter(); max_pool(image, out, w); } \
     KERNEL(WINDOW_THREADS)                                                                         \
-    upsample_nearest1d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x) {           \
+    upsample_nearest1d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x) { enter();  \
         upsample_nearest(image, out, w, scale_y, scale_x);                                         \
     }                                                                                              \
     KERNEL(WINDOW_THREADS)                                                                         \
-    upsample_nearest2d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x) {           \
+    upsample_nearest2d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x) { enter();  \
         upsample_nearest(image, out, w, scale_y, scale_x);                                         \
     }                                                                                              \
     KERNEL(WINDOW_THREADS)                                                                         \
-    upsample_bilinear2d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x, u32 align_corners) { \
+    upsample_bilinear2d_##T(const T *image, T *out, Window w, f64 scale_y, f64 scale_x, u32 align_corners) { enter(); \
         upsample_bilinear(image, out, w, scale_y, scale_x, align_corners);                         \
     }
 FOR_ALL_DTYPES(WINDOWS)
 
 #define WINOGRAD(T)                                                                                \
-    KERNEL(WINDOW_THREADS) winograd_image_##T(const T *image, T *tiles, Tiles w) { image_to_tiles<POINTS>(image, tiles, w); } \
-    KERNEL(WINDOW_THREADS) winograd_image1d_##T(const T *image, T *tiles, Tiles w) { image_to_tiles<1>(image, tiles, w); } \
-    KERNEL(WINDOW_THREADS) winograd_result_##T(const T *tiles, T *out, Tiles w) { tiles_to_result<POINTS>(tiles, out, w); } \
-    KERNEL(WINDOW_THREADS) winograd_result1d_##T(const T *tiles, T *out, Tiles w) { tiles_to_result<1>(tiles, out, w); } \
-    KERNEL(WINDOW_THREADS) winograd_weights_##T(const T *weights, T *tiles, u32 count) {           \
+    KERNEL(WINDOW_THREADS) winograd_image_##T(const T *image, T *tiles, Tiles w) { enter(); image_to_tiles<POINTS>(image, tiles, w); } \
+    KERNEL(WINDOW_THREADS) winograd_image1d_##T(const T *image, T *tiles, Tiles w) { enter(); image_to_tiles<1>(image, tiles, w); } \
+    KERNEL(WINDOW_THREADS) winograd_result_##T(const T *tiles, T *out, Tiles w) { enter(); tiles_to_result<POINTS>(tiles, out, w); } \
+    KERNEL(WINDOW_THREADS) winograd_result1d_##T(const T *tiles, T *out, Tiles w) { enter(); tiles_to_result<1>(tiles, out, w); } \
+    KERNEL(WINDOW_THREADS) winograd_weights_##T(const T *weights, T *tiles, u32 count) { enter();  \
         weights_to_tiles<POINTS>(weights, tiles, count);                                           \
     }                                                                                              \
-    KERNEL(WINDOW_THREADS) winograd_weights1d_##T(const T *weights, T *tiles, u32 count) {         \
+    KERNEL(WINDOW_THREADS) winograd_weights1d_##T(const T *weights, T *tiles, u32 count) { enter(); \
         weights_to_tiles<1>(weights, tiles, count);                                                \
     }                                                                                              \
-    KERNEL(WINDOW_THREADS) winograd_phases_##T(const T *weights, T *tiles, Phases w) {             \
+    KERNEL(WINDOW_THREADS) winograd_phases_##T(const T *weights, T *tiles, Phases w) { enter();    \
         phases_to_tiles<POINTS>(weights, tiles, w);                                                \
     }                                                                                              \
-    KERNEL(WINDOW_THREADS) winograd_phases1d_##T(const T *weights, T *tiles, Phases w) {           \
+    KERNEL(WINDOW_THREADS) winograd_phases1d_##T(const T *weights, T *tiles, Phases w) { enter();  \
         phases_to_tiles<1>(weights, tiles, w);                                                     \
     }
 WINOGRAD(f32)

@@ -236,43 +236,43 @@ DEVICE void strided(const Strided<sizeof...(In)> &shape, const Params &params, O
 
 // One row of a module's table makes the four entry points of an operator, which is the last argument.
 #define ELEMENTWISE_1(name, Out, A, ...)                                                                           \
-    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, const A *RESTRICT a) {           \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, const A *RESTRICT a) { enter();  \
         contiguous<__VA_ARGS__>(count, params, out, a);                                                            \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { enter(); \
         rows<__VA_ARGS__>(shape, params, out, a);                                                                  \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { enter(); \
         tiled<__VA_ARGS__>(shape, params, out, a);                                                                 \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<1> shape, Params params, Out *RESTRICT out, const A *RESTRICT a) { enter(); \
         strided<__VA_ARGS__>(shape, params, out, a);                                                               \
     }
 #define BINARY_INPUTS(A, B) const A *RESTRICT a, const B *RESTRICT b
 #define ELEMENTWISE_2(name, Out, A, B, ...)                                                                        \
-    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) {           \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { enter();  \
         contiguous<__VA_ARGS__>(count, params, out, a, b);                                                         \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { enter(); \
         rows<__VA_ARGS__>(shape, params, out, a, b);                                                               \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { enter(); \
         tiled<__VA_ARGS__>(shape, params, out, a, b);                                                              \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<2> shape, Params params, Out *RESTRICT out, BINARY_INPUTS(A, B)) { enter(); \
         strided<__VA_ARGS__>(shape, params, out, a, b);                                                            \
     }
 #define TERNARY_INPUTS(A, B, C) const A *RESTRICT a, const B *RESTRICT b, const C *RESTRICT c
 #define ELEMENTWISE_3(name, Out, A, B, C, ...)                                                                     \
-    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) {       \
+    KERNEL(ELEMENTWISE_THREADS) name(u64 count, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { enter(); \
         contiguous<__VA_ARGS__>(count, params, out, a, b, c);                                                      \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_rows(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { enter(); \
         rows<__VA_ARGS__>(shape, params, out, a, b, c);                                                            \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_tile(Tiled<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { enter(); \
         tiled<__VA_ARGS__>(shape, params, out, a, b, c);                                                           \
     }                                                                                                              \
-    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { \
+    KERNEL(ELEMENTWISE_THREADS) name##_strided(Strided<3> shape, Params params, Out *RESTRICT out, TERNARY_INPUTS(A, B, C)) { enter(); \
         strided<__VA_ARGS__>(shape, params, out, a, b, c);                                                         \
     }

@@ -94,14 +94,14 @@ template <u32 WIDTH, typename T> DEVICE void concat(const Concat<T> &parts, T *t
 }
 
 #define ENTRY(T)                                                                                              \
-    KERNEL(FILL_THREADS) fill_##T(u64 count, u64 bits, T *out) { fill<T>(count, bits, out); }                 \
-    KERNEL(FILL_THREADS) const_set_##T(Layout layout, u64 bits, T *out) { const_set<T>(layout, bits, out); }  \
-    KERNEL(FILL_THREADS) copy2d_##T(Copy2d shape, T *RESTRICT to, const T *RESTRICT from) {                   \
+    KERNEL(FILL_THREADS) fill_##T(u64 count, u64 bits, T *out) { enter(); fill<T>(count, bits, out); }        \
+    KERNEL(FILL_THREADS) const_set_##T(Layout layout, u64 bits, T *out) { enter(); const_set<T>(layout, bits, out); } \
+    KERNEL(FILL_THREADS) copy2d_##T(Copy2d shape, T *RESTRICT to, const T *RESTRICT from) { enter();          \
         copy2d<1>(shape, to, from);                                                                           \
     }                                                                                                         \
-    KERNEL(FILL_THREADS) copy2d_##T##_rows(Copy2d shape, T *RESTRICT to, const T *RESTRICT from) {            \
+    KERNEL(FILL_THREADS) copy2d_##T##_rows(Copy2d shape, T *RESTRICT to, const T *RESTRICT from) { enter();   \
         copy2d<Lanes<T>::count>(shape, to, from);                                                             \
     }                                                                                                         \
-    KERNEL(FILL_THREADS) concat_##T(Concat<T> parts, T *to) { concat<1>(parts, to); }                         \
-    KERNEL(FILL_THREADS) concat_##T##_rows(Concat<T> parts, T *to) { concat<Lanes<T>::count>(parts, to); }
+    KERNEL(FILL_THREADS) concat_##T(Concat<T> parts, T *to) { enter(); concat<1>(parts, to); }                \
+    KERNEL(FILL_THREADS) concat_##T##_rows(Concat<T> parts, T *to) { enter(); concat<Lanes<T>::count>(parts, to); }
 FOR_ALL_DTYPES(ENTRY)

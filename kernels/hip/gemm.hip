@@ -146,16 +146,16 @@ template <typename T> struct Small : Tile<T, 64, 64, 16, 4, 4> {};
 template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
 
 #define GEMM(T)                                                                                    \
-    KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) {   \
+    KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemm_tile<Large<T>>(left, right, out, shape);                                              \
     }                                                                                              \
-    KERNEL(Small<T>::threads) gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { \
+    KERNEL(Small<T>::threads) gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemm_tile<Small<T>>(left, right, out, shape);                                              \
     }                                                                                              \
-    KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) {        \
+    KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemv_columns<T>(left, right, out, shape);                                                  \
     }                                                                                              \
-    KERNEL(GEMV_THREADS) gemv_##T##_rows(const T *left, const T *right, T *out, GemmShape shape) { \
+    KERNEL(GEMV_THREADS) gemv_##T##_rows(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         if (shape.right_walk == WALK_ROWS_VECTORS) gemv_rows<Lanes<T>::count>(left, right, out, shape); \
         else gemv_rows<1>(left, right, out, shape);                                                \
     }

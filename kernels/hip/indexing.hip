@@ -96,18 +96,18 @@ DEVICE void accumulate(const Box &box, T *out, const T *from, const Id *ids, Fau
 
 #define INDEXED(name, Id, T, ...)                                                                                    \
     KERNEL(INDEXING_THREADS) name##_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from,                     \
-                                               const Id *RESTRICT ids, FaultWord *fault) {                           \
+                                               const Id *RESTRICT ids, FaultWord *fault) { enter();                  \
         __VA_ARGS__;                                                                                                 \
     }
 #define ENTRY(T, Id)                                                                                                 \
     INDEXED(is, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_INDEX_SELECT))                               \
     KERNEL(INDEXING_THREADS) is_##Id##_##T##_rows(Box box, T *RESTRICT out, const T *RESTRICT from,                  \
-                                                  const Id *RESTRICT ids, FaultWord *fault) {                        \
+                                                  const Id *RESTRICT ids, FaultWord *fault) { enter();               \
         read<Id, T, Lanes<T>::count>(box, out, from, ids, fault, FAULT_INDEX_SELECT);                                \
     }                                                                                                                \
     INDEXED(gather, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_GATHER))                                 \
     KERNEL(INDEXING_THREADS) s_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from, const Id *RESTRICT ids,   \
-                                          const u32 *RESTRICT last, FaultWord *fault) {                              \
+                                          const u32 *RESTRICT last, FaultWord *fault) { enter();                     \
         scatter<Id, T>(box, out, from, ids, last, fault);                                                            \
     }                                                                                                                \
     INDEXED(sa, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_SCATTER_ADD))                             \
@@ -117,7 +117,7 @@ FOR_ALL_DTYPES(ENTRY, u32)
 FOR_ALL_DTYPES(ENTRY, i64)
 
 #define MARK(Id)                                                                                                     \
-    KERNEL(INDEXING_THREADS) smark_##Id(Box box, u32 *RESTRICT last, const Id *RESTRICT ids, FaultWord *fault) {     \
+    KERNEL(INDEXING_THREADS) smark_##Id(Box box, u32 *RESTRICT last, const Id *RESTRICT ids, FaultWord *fault) { enter(); \
         mark<Id>(box, last, ids, fault);                                                                             \
     }
 MARK(u8)

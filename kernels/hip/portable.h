@@ -9,8 +9,9 @@
 //   * Types are spelled as Candle's dtypes: u8 u32 i16 i32 i64 bf16 f16 f32 f64 f8e4m3 (+ i8 u16 u64 usize).
 //     bf16, f16 and f8e4m3 are storage only: compute in `Compute<T>` (f32 for those three, T itself otherwise);
 //     `cast<To>(x)` converts between any two of them as Rust's `as` and the crates half and float8 do.
-//   * An entry point is `KERNEL(THREADS) name(args)`; its block size is a compile-time constant handed to KERNEL, and
-//     its name is `<root>_<dtype>[_<variant>]`. Tables: `#define ENTRY(dtype) KERNEL(256) foo_##dtype(...) {...}` followed by
+//   * An entry point is `KERNEL(THREADS) name(args) { enter(); ... }`; its block size is a compile-time constant handed to
+//     KERNEL, its name is `<root>_<dtype>[_<variant>]`, and its first statement is enter() (platform.h says why; a test
+//     reads it). Tables: `#define ENTRY(dtype) KERNEL(256) foo_##dtype(...) { enter(); ... }` followed by
 //     `FOR_ALL_DTYPES(ENTRY)` (see tables.h). Every name that reaches `__global__` is in the Rust registry by itself:
 //     the build script reads them from the compiled object, and a test fails for each one that no test launches.
 //   * Ids: thread_x() block_x() block_y() block_z(); never threadIdx. barrier() is a block's barrier, and every thread of

@@ -15,7 +15,7 @@
 
 #define DECODE(name, Format, Out)                                                                                      \
     KERNEL(DECODE_THREADS)                                                                                             \
-    dequantize_block_##name##_##Out(const u8 *source, Out *out, u64 k, RowChoice choice) {                             \
+    dequantize_block_##name##_##Out(const u8 *source, Out *out, u64 k, RowChoice choice) { enter();                    \
         decode<Format, Out>(source, out, k, choice);                                                                   \
     }
 #define DECODE_ALL(name, Format) DECODE(name, Format, f32) DECODE(name, Format, f16) DECODE(name, Format, bf16)
@@ -23,14 +23,14 @@ FOR_QUANTIZED(DECODE_ALL)
 
 #define DECODE_PLAIN(T, Out)                                                                                           \
     KERNEL(DECODE_THREADS)                                                                                             \
-    dequantize_block_##T##_##Out(const T *source, Out *out, u64 k, RowChoice choice) {                                 \
+    dequantize_block_##T##_##Out(const T *source, Out *out, u64 k, RowChoice choice) { enter();                        \
         decode_plain<T, Out>(source, out, k, choice);                                                                  \
     }
 #define DECODE_PLAIN_ALL(T) DECODE_PLAIN(T, f32) DECODE_PLAIN(T, f16) DECODE_PLAIN(T, bf16)
 DECODE_PLAIN_ALL(f32) DECODE_PLAIN_ALL(f16) DECODE_PLAIN_ALL(bf16)
 
 #define ENCODE(name, Format, function)                                                                                 \
-    KERNEL(ENCODE_THREADS) quantize_block_##name(const f32 *values, u8 *blocks, u32 count) {                           \
+    KERNEL(ENCODE_THREADS) quantize_block_##name(const f32 *values, u8 *blocks, u32 count) { enter();                  \
         encode<Format::ELEMENTS, Format::BYTES>(values, blocks, count,                                                 \
                                                 [](const f32 *in, u8 *out) { function(in, out); });                   \
     }
@@ -44,15 +44,15 @@ ENCODE(q8k, Q8K, encode_q8k)
 
 #define QUANTIZE(T)                                                                                                    \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    quantize_activations_##T(const T *source, Layout rows, u64 stride, QuantizedRows to) {                             \
+    quantize_activations_##T(const T *source, Layout rows, u64 stride, QuantizedRows to) { enter();                    \
         quantize_activations<T>(source, rows, stride, to);                                                             \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    quantize_strips_##T(const T *source, Layout rows, u64 stride, StripRows to) {                                      \
+    quantize_strips_##T(const T *source, Layout rows, u64 stride, StripRows to) { enter();                             \
         quantize_strips<T>(source, rows, stride, to);                                                                  \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) {                 \
+    gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) { enter();        \
         gather_activations<T>(source, rows, stride, out, k, count);                                                    \
     }
 QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
@@ -60,18 +60,19 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
 #define MAT_VEC(name, Format, rows_each, columns_each)                                                                 \
     KERNEL(MAT_VEC_THREADS)                                                                                            \
     mat_vec_##name##_##columns_each(const u8 *weights, Activations activations, Output out, u32 rows, u32 k,           \
-                                    u32 columns, u32 team_log2) {                                                      \
+                                    u32 columns, u32 team_log2) { enter();                                             \
         mat_vec_plain<Format, rows_each, columns_each>(weights, activations, out, rows, k, columns, team_log2);        \
     }
 #define ROUTED(name, Format, rows_each, columns_each)                                                                  \
     KERNEL(MAT_VEC_THREADS)                                                                                            \
     moe_##name##_##columns_each(const u8 *weights, Activations activations, Route route, Output out, u32 rows, u32 k,  \
-                                u32 team_log2) {                                                                       \
+                                u32 team_log2) { enter();                                                              \
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
 #define SINGLE(name, Format)                                                                                           \
     SHARING_KERNEL(SINGLE_THREADS, 1)                                                                                  \
-    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk, u32 teams) { \
+    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk,              \
+                            u32 teams) { enter();                                                                      \
         mat_vec_single<Format>(weights, row, out, rows, k, chunk, teams);                                              \
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
@@ -82,7 +83,7 @@ FOR_QUANTIZED(MAT_VEC_ALL)
 #define STRIPS(name, Format, groups)                                                                                   \
     SHARING_KERNEL(STRIP_THREADS, groups == 1 ? Format::STRIP_BLOCKS : 4)                                              \
     strips_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,       \
-                             u32 columns) {                                                                            \
+                             u32 columns) { enter();                                                                   \
         strips<Format, groups>(weights, words, marks, out, rows, k, columns);                                          \
     }
 #define STRIPS_ALL(name, Format) STRIPS(name, Format, 1) STRIPS(name, Format, 2)
@@ -90,14 +91,14 @@ FOR_QUANTIZED(STRIPS_ALL)
 
 #define MAT_MUL(name, Format)                                                                                          \
     KERNEL(TILE_THREADS)                                                                                               \
-    mat_mul_##name(const u8 *weights, Activations activations, Output out, u32 rows, u32 k, u32 columns) {             \
+    mat_mul_##name(const u8 *weights, Activations activations, Output out, u32 rows, u32 k, u32 columns) { enter();    \
         mat_mul<Format>(weights, activations, out, rows, k, columns);                                                  \
     }
 FOR_QUANTIZED(MAT_MUL)
 
 #define PLAIN(T)                                                                                                       \
     KERNEL(MAT_VEC_THREADS)                                                                                            \
-    mat_vec_##T(const T *weights, const f32 *activations, Output out, u32 rows, u32 k, u32 columns, u32 team_log2) {   \
+    mat_vec_##T(const T *weights, const f32 *activations, Output out, u32 rows, u32 k, u32 columns, u32 team_log2) { enter(); \
         plain_mat_vec<T>(weights, activations, out, rows, k, columns, team_log2);                                      \
     }
 PLAIN(f32) PLAIN(f16) PLAIN(bf16)

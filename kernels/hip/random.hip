@@ -169,10 +169,10 @@ DEVICE void fill_random(T *dst, u64 count, u64 seed, u64 offset, const Distribut
 }
 
 #define RANDOM(T)                                                                                  \
-    KERNEL(RANDOM_THREADS) rand_uniform_##T(T *dst, u64 count, u64 seed, u64 offset, f64 low, f64 high) { \
+    KERNEL(RANDOM_THREADS) rand_uniform_##T(T *dst, u64 count, u64 seed, u64 offset, f64 low, f64 high) { enter(); \
         fill_random(dst, count, seed, offset, Uniform<T>(low, high));                              \
     }                                                                                              \
-    KERNEL(RANDOM_THREADS) rand_normal_##T(T *dst, u64 count, u64 seed, u64 offset, f64 mean, f64 deviation) { \
+    KERNEL(RANDOM_THREADS) rand_normal_##T(T *dst, u64 count, u64 seed, u64 offset, f64 mean, f64 deviation) { enter(); \
         fill_random(dst, count, seed, offset, Normal<T>(mean, deviation));                         \
     }
 FOR_FLOAT_DTYPES(RANDOM)

@@ -302,7 +302,7 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
 
 #define REDUCE_BY(T, root, Fold, variant, function)                                                \
     KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##variant(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, u32 *arrivals, ReduceShape shape) { \
+    root##_##T##variant(const T *src, Fold<T>::Out *dst, Fold<T>::State *scratch, u32 *arrivals, ReduceShape shape) { enter(); \
         function<Fold<T>>(src, dst, scratch, arrivals, shape);                                     \
     }
 #define REDUCE(T, root, Fold)                                                                      \

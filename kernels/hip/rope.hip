@@ -80,19 +80,19 @@ DEVICE void rope_neighbours(const T *src, const T *cos, const T *sin, T *dst, u3
 }
 
 #define ROPE(T)                                                                                    \
-    KERNEL(ROPE_THREADS) rope_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { \
+    KERNEL(ROPE_THREADS) rope_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { enter(); \
         const u32 item = block_x() * ROPE_THREADS + thread_x();                                    \
         if (item >= shape.items) return;                                                           \
         if (shape.vectors) rope_halves<Lanes<T>::count, false>(src, cos, sin, dst, item, shape);   \
         else rope_halves<1, false>(src, cos, sin, dst, item, shape);                               \
     }                                                                                              \
-    KERNEL(ROPE_THREADS) rope_thd_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { \
+    KERNEL(ROPE_THREADS) rope_thd_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { enter(); \
         const u32 item = block_x() * ROPE_THREADS + thread_x();                                    \
         if (item >= shape.items) return;                                                           \
         if (shape.vectors) rope_halves<Lanes<T>::count, true>(src, cos, sin, dst, item, shape);    \
         else rope_halves<1, true>(src, cos, sin, dst, item, shape);                                \
     }                                                                                              \
-    KERNEL(ROPE_THREADS) rope_i_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { \
+    KERNEL(ROPE_THREADS) rope_i_##T(const T *src, const T *cos, const T *sin, T *dst, RopeShape shape) { enter(); \
         const u32 item = block_x() * ROPE_THREADS + thread_x();                                    \
         if (item >= shape.items) return;                                                           \
         if (shape.vectors) rope_neighbours<Lanes<T>::count / 2, true>(src, cos, sin, dst, item, shape); \

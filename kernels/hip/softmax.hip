@@ -102,14 +102,14 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softma
 }
 
 #define SOFTMAX(T, root, LOG)                                                                      \
-    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, RowShape shape) {                         \
+    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, RowShape shape) { enter();                \
         map_rows(src, dst, shape, Softmax<T, LOG>());                                              \
     }                                                                                              \
-    KERNEL(ROW_THREADS) root##_##T##_gather(const T *src, Softmax<T, LOG>::State *states, RowPieces shape) { \
+    KERNEL(ROW_THREADS) root##_##T##_gather(const T *src, Softmax<T, LOG>::State *states, RowPieces shape) { enter(); \
         gather_pieces(src, states, shape, Softmax<T, LOG>());                                      \
     }                                                                                              \
     KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_map(const T *src, T *dst, const Softmax<T, LOG>::State *states, RowPieces shape) { \
+    root##_##T##_map(const T *src, T *dst, const Softmax<T, LOG>::State *states, RowPieces shape) { enter(); \
         map_pieces(src, dst, states, shape, Softmax<T, LOG>());                                    \
     }
 #define SOFTMAXES(T) SOFTMAX(T, softmax, false) SOFTMAX(T, log_softmax, true)

@@ -235,11 +235,11 @@ UNROLL
 
 #define ASORT(T)                                                                                   \
     KERNEL(SORT_THREADS)                                                                           \
-    asort_asc_##T(const T *src, u32 *indices, SortTraits<T>::Key *keys, T *values, SortRows rows) { \
+    asort_asc_##T(const T *src, u32 *indices, SortTraits<T>::Key *keys, T *values, SortRows rows) { enter(); \
         sort_tiles<T, true>(src, indices, keys, values, rows);                                     \
     }                                                                                              \
     KERNEL(SORT_THREADS)                                                                           \
-    asort_desc_##T(const T *src, u32 *indices, SortTraits<T>::Key *keys, T *values, SortRows rows) { \
+    asort_desc_##T(const T *src, u32 *indices, SortTraits<T>::Key *keys, T *values, SortRows rows) { enter(); \
         sort_tiles<T, false>(src, indices, keys, values, rows);                                    \
     }
 FOR_ALL_DTYPES(ASORT)
@@ -248,7 +248,7 @@ FOR_ALL_DTYPES(ASORT)
 #define ASORT_MERGE(K)                                                                             \
     KERNEL(SORT_THREADS)                                                                           \
     asort_merge_##K(const K *keys_in, const u32 *indices_in, K *keys_out, u32 *indices_out,        \
-                    const K *bits, K *values, MergeRows rows) {                                    \
+                    const K *bits, K *values, MergeRows rows) { enter();                           \
         merge_runs<K>(keys_in, indices_in, keys_out, indices_out, bits, values, rows);             \
     }
 ASORT_MERGE(u8)

@@ -172,4 +172,23 @@ mod tests {
         assert!(image(&packed[..packed.len() / 2]).object().unwrap_err().contains("damaged"));
         assert!(image(b"no such thing").object().is_err());
     }
+
+    /// Whoever forgets it has a kernel that on some GPUs runs before its input is there.
+    #[test]
+    fn every_kernel_begins_with_enter() {
+        for id in ALL_IDS {
+            let source = id.module().source;
+            let entries = source.match_indices("KERNEL(").filter(|(at, _)| {
+                let line = source[..*at].rsplit('\n').next().unwrap_or_default();
+                !line.contains("#define") && !line.starts_with("//")
+            });
+            let mut count = 0;
+            for (at, _) in entries {
+                let (head, body) = source[at..].split_once('{').expect("a kernel has a body");
+                assert!(body.starts_with(" enter();"), "module {}: {head}", id.module().name);
+                count += 1;
+            }
+            assert!(count > 0, "module {} has no kernels, or this test does not see them", id.module().name);
+        }
+    }
 }

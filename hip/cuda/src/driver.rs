@@ -60,6 +60,32 @@ pub struct CUDA_MEMCPY2D {
     pub height: usize,
 }
 
+/// One wish about a launch, in 72 bytes: its number, and a union whose first word is all that is used here.
+#[repr(C, align(8))]
+pub struct CUlaunchAttribute {
+    pub id: c_uint,
+    pub padding: c_uint,
+    pub value: [c_uint; 16],
+}
+
+impl CUlaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, allowed: the kernel may start before those in front of it
+    /// in its stream are done, and waits for them by itself.
+    pub const WAITS_BY_ITSELF: Self =
+        Self { id: 6, padding: 0, value: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+}
+
+/// A launch with wishes.
+#[repr(C)]
+pub struct CUlaunchConfig {
+    pub grid: [c_uint; 3],
+    pub block: [c_uint; 3],
+    pub shared_bytes: c_uint,
+    pub stream: CUstream,
+    pub attributes: *const CUlaunchAttribute,
+    pub attribute_count: c_uint,
+}
+
 library! {
     /// The CUDA driver (`libcuda`).
     pub struct Cuda in ["cuda"] versions [1] {
@@ -130,6 +156,13 @@ library! {
             block_z: c_uint,
             shared_bytes: c_uint,
             stream: CUstream,
+            params: *mut *mut c_void,
+            extra: *mut *mut c_void
+        ) -> CUresult;
+        // CUDA 11.8 brought it.
+        optional fn cuLaunchKernelEx(
+            config: *const CUlaunchConfig,
+            function: CUfunction,
             params: *mut *mut c_void,
             extra: *mut *mut c_void
         ) -> CUresult;

@@ -1,12 +1,14 @@
 //! Modules, kernels, launches, occupancy. A launch passes its arguments straight through; what HIP grants without asking
-//! and CUDA does not, more than 48 KiB of shared memory, is asked for here.
+//! and CUDA does not, more than 48 KiB of shared memory, is asked for here. Kernels of a module that says so wait for their
+//! predecessors by themselves, and are launched early enough to do it.
 
 use crate::calls::{calls, forward, put};
 use crate::context::{current, Driver};
 use crate::device::SHARED_MEMORY_PER_BLOCK_OPTIN;
+use crate::driver::{CUlaunchAttribute, CUlaunchConfig};
 use crate::status::CUresult;
 use hip_abi::*;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
 
 const STATIC_SHARED_BYTES: c_uint = hipFunction_attribute::HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES.0;
@@ -45,6 +47,38 @@ unsafe fn recognise(image: *const u8) -> Image {
     } else {
         Image::Unknown
     }
+}
+
+/// A global variable of this name in a module says that each of its kernels begins with `griddepcontrol.wait`. Such a kernel
+/// may come to the device's units while those in front of it in the stream still run, which hides what a launch costs there.
+const WAITING_MODULE: &CStr = c"hip_cuda_kernels_wait_by_themselves";
+
+/// A kernel. Its handle, as callers have it, is the driver's pointer with a mark in the lowest bit, which is free because the
+/// driver's objects are aligned: so a launch learns what it has to know without a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kernel {
+    function: hipFunction_t,
+    waits_by_itself: bool,
+}
+
+impl Kernel {
+    fn of(handle: hipFunction_t) -> Self {
+        let waits_by_itself = handle.0.addr() & 1 == 1;
+        Self { function: hipFunction_t(handle.0.map_addr(|address| address & !1)), waits_by_itself }
+    }
+
+    fn handle(self) -> hipFunction_t {
+        hipFunction_t(self.function.0.map_addr(|address| address | usize::from(self.waits_by_itself)))
+    }
+}
+
+/// Whether the module says of its kernels that they wait, and this driver can make use of it.
+fn waits_by_itself(driver: &Driver, module: hipModule_t) -> bool {
+    let (mut address, mut bytes) = (0, 0);
+    // SAFETY: the module is the caller's handle, the name ends with a zero, and the results are ours to write.
+    let found =
+        unsafe { (driver.cuda.cuModuleGetGlobal_v2)(&mut address, &mut bytes, module, WAITING_MODULE.as_ptr()) };
+    found == CUresult::CUDA_SUCCESS && driver.cuda.cuLaunchKernelEx.is_some()
 }
 
 fn function_attribute(driver: &Driver, function: hipFunction_t, attribute: c_uint) -> Result<c_int, hipError_t> {
@@ -122,12 +156,13 @@ calls! {
         if function.is_null() || module.is_null() || name.is_null() {
             return Err(hipError_t::hipErrorInvalidValue);
         }
-        (driver.cuda.cuModuleGetFunction)(function, module, name).check()?;
+        let mut found = hipFunction_t(null_mut());
+        (driver.cuda.cuModuleGetFunction)(&mut found, module, name).check()?;
         // CUDA 12 loads a kernel when it is first launched, which may be in the middle of a capture; HIP has it ready.
-        match driver.cuda.cuFuncLoad {
-            Some(load) => load(*function),
-            None => CUresult::CUDA_SUCCESS,
+        if let Some(load) = driver.cuda.cuFuncLoad {
+            load(found).check()?;
         }
+        put(function, Kernel { function: found, waits_by_itself: waits_by_itself(driver, module) }.handle())
     };
     bound fn hipModuleGetGlobal(address: *mut hipDeviceptr_t, bytes: *mut usize, module: hipModule_t, name: *const c_char) |driver| {
         let (mut found, mut size) = (0, 0);
@@ -142,6 +177,7 @@ calls! {
     };
     // What may be used counts as what is allowed: launches here ask for it by themselves.
     bound fn hipFuncGetAttribute(value: *mut c_int, attribute: hipFunction_attribute, function: hipFunction_t) |driver| {
+        let function = Kernel::of(function).function;
         put(value, match attribute.0 {
             MAX_DYNAMIC_SHARED_BYTES => dynamic_limit(driver, function)?,
             0..=LAST_SHARED_ATTRIBUTE => function_attribute(driver, function, attribute.0)?,
@@ -164,24 +200,34 @@ calls! {
         if function.is_null() {
             return Err(hipError_t::hipErrorInvalidHandle);
         }
+        let Kernel { function, waits_by_itself } = Kernel::of(function);
         allow_shared(driver, function, shared_bytes as usize)?;
         let mut buffer = if extra.is_null() { [null_mut(); 5] } else { packed(extra)? };
         let extra = if extra.is_null() { extra } else { buffer.as_mut_ptr() };
-        let launched = (driver.cuda.cuLaunchKernel)(
-            function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra,
-        );
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let launched = match driver.cuda.cuLaunchKernelEx {
+            Some(launch) if waits_by_itself => {
+                let attributes = &CUlaunchAttribute::WAITS_BY_ITSELF;
+                let config = CUlaunchConfig { grid, block, shared_bytes, stream, attributes, attribute_count: 1 };
+                launch(&config, function, params, extra)
+            }
+            _ => (driver.cuda.cuLaunchKernel)(
+                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra,
+            ),
+        };
         match launched.check() {
-            Err(hipError_t::hipErrorInvalidValue)
-                if !fits(driver, [grid_x, grid_y, grid_z], [block_x, block_y, block_z]) =>
-                    Err(hipError_t::hipErrorInvalidConfiguration),
+            Err(hipError_t::hipErrorInvalidValue) if !fits(driver, grid, block) =>
+                Err(hipError_t::hipErrorInvalidConfiguration),
             outcome => outcome,
         }
     };
     bound fn hipModuleOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: hipFunction_t, shared_bytes: usize, block_limit: c_int) |driver| {
+        let function = Kernel::of(function).function;
         allow_shared(driver, function, shared_bytes)?;
         (driver.cuda.cuOccupancyMaxPotentialBlockSize)(grid, block, function, None, shared_bytes, block_limit)
     };
     bound fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: hipFunction_t, block: c_int, shared_bytes: usize) |driver| {
+        let function = Kernel::of(function).function;
         allow_shared(driver, function, shared_bytes)?;
         (driver.cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, function, block, shared_bytes)
     };
@@ -212,6 +258,16 @@ mod tests {
         assert_eq!(told(b".version 8.0\n\0"), Image::Ours);
         assert_eq!(told(b"not a code object\0"), Image::Unknown);
         assert_eq!(told(b"\0"), Image::Unknown);
+    }
+
+    #[test]
+    fn a_handle_carries_its_mark() {
+        for waits_by_itself in [false, true] {
+            let function = hipFunction_t(std::ptr::without_provenance_mut(0x1000));
+            let kernel = Kernel { function, waits_by_itself };
+            assert_eq!(Kernel::of(kernel.handle()), kernel);
+            assert_eq!(kernel.handle() == function, !waits_by_itself);
+        }
     }
 
     #[test]

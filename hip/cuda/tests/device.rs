@@ -321,6 +321,86 @@ fn a_captured_graph_replays_what_was_recorded() {
     assert_eq!(refused, hipError_t::hipErrorStreamCaptureUnsupported);
 }
 
+/// Kernels that are launched while their predecessors still run. Each lets its successor come first and takes its time before
+/// it writes, so that one which did not wait, or read through a stale cache, would not count to the end.
+const WAITING: &str = r#"
+extern "C" __device__ const unsigned hip_cuda_kernels_wait_by_themselves = 1;
+extern "C" __global__ void next(const float* __restrict__ from, float* to, unsigned n) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (long long start = wall_clock64(); wall_clock64() - start < (blockIdx.x % 7) * 1000;) {}
+    to[i] = from[n - 1 - i] + 1;
+}
+"#;
+
+#[test]
+fn kernels_that_wait_by_themselves_see_all_that_came_before() {
+    let Some((hip, _alone)) = platform() else { return };
+    let module = Module::compile(hip, WAITING);
+    let kernel = module.kernel("next");
+    let plain_module = Module::compile(hip, &WAITING.replace("hip_cuda_kernels_wait_by_themselves", "unmarked"));
+    let plain = plain_module.kernel("next");
+    let (stream, other) = (Stream::new(hip), Stream::new(hip));
+    const BLOCKS: usize = 300;
+    let n = BLOCKS * 256;
+    let count = n as u32;
+    let buffers = [Memory::with(hip, &vec![0f32; n]), Memory::with(hip, &vec![0f32; n])];
+    let step = |round: usize, kernel, stream: &Stream| {
+        let (from, to) = (buffers[round % 2].pointer, buffers[(round + 1) % 2].pointer);
+        let mut params = [argument(&from), argument(&to), argument(&count)];
+        assert_eq!(launch(hip, kernel, (BLOCKS as u32, 256, 0), stream.1, &mut params), hipError_t::hipSuccess);
+    };
+    let holds = |value: usize| {
+        let found = buffers[value % 2].read::<f32>();
+        assert!(found.iter().all(|&x| x == value as f32), "{value} steps, found {:?}", &found[..4]);
+    };
+    // One after the other; between kernels that do not wait; between copies; and across streams by an event.
+    for round in 0..100 {
+        step(round, kernel, &stream);
+    }
+    holds(100);
+    for round in 100..200 {
+        step(round, if round % 3 == 0 { plain } else { kernel }, &stream);
+    }
+    holds(200);
+    let scratch = Memory::new(hip, n * 4);
+    let mut event = hipEvent_t::NULL;
+    ok!(hip, hipEventCreateWithFlags(&mut event, 2));
+    for round in 200..250 {
+        let (to, kind) = (buffers[(round + 1) % 2].pointer, hipMemcpyKind::hipMemcpyDeviceToDevice);
+        step(round, kernel, &stream);
+        ok!(hip, hipMemcpyAsync(scratch.pointer, to, n * 4, kind, stream.1));
+        ok!(hip, hipMemsetAsync(to, 0, n * 4, stream.1));
+        ok!(hip, hipMemcpyAsync(to, scratch.pointer, n * 4, kind, stream.1));
+    }
+    holds(250);
+    for round in 250..300 {
+        let (here, there) = if round % 2 == 0 { (&stream, &other) } else { (&other, &stream) };
+        step(round, kernel, here);
+        ok!(hip, hipEventRecord(event, here.1));
+        ok!(hip, hipStreamWaitEvent(there.1, event, 0));
+    }
+    holds(300);
+    // In a graph, twice.
+    let mut graph = hipGraph_t::NULL;
+    ok!(hip, hipStreamBeginCapture(stream.1, hipStreamCaptureMode::hipStreamCaptureModeGlobal));
+    for round in 300..320 {
+        step(round, kernel, &stream);
+    }
+    ok!(hip, hipStreamEndCapture(stream.1, &mut graph));
+    let mut exec = hipGraphExec_t::NULL;
+    ok!(hip, hipGraphInstantiate(&mut exec, graph, null_mut(), null_mut(), 0));
+    ok!(hip, hipGraphLaunch(exec, stream.1));
+    ok!(hip, hipGraphLaunch(exec, stream.1));
+    holds(340);
+    ok!(hip, hipGraphExecDestroy(exec));
+    ok!(hip, hipGraphDestroy(graph));
+    ok!(hip, hipEventDestroy(event));
+}
+
 #[test]
 fn a_fresh_thread_has_device_zero_and_streams_are_for_all() {
     let Some((hip, _alone)) = platform() else { return };

@@ -1,7 +1,7 @@
 //! Our C signatures against NVIDIA's own headers.
 //!
 //! A C++ file of static assertions is generated from the tables: the type of every function, the value of every constant
-//! and the layout of the one structure. The compiler then says whether they are true. Headers are looked for in `CUDA_HOME`,
+//! and the layout of the structures. The compiler then says whether they are true. Headers are looked for in `CUDA_HOME`,
 //! `/usr/local/cuda` and `$CUDA_HEADERS` (a list of include folders separated by colons). Without any, the test says so and
 //! checks nothing.
 
@@ -12,7 +12,7 @@ use hip_cuda::blas::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasMath_t, cublasOperation_t, cublasPointerMode_t, cublasStatus_t,
     cudaDataType_t, Cublas,
 };
-use hip_cuda::driver::{Cuda, Side, CUDA_MEMCPY2D};
+use hip_cuda::driver::{CUlaunchAttribute, CUlaunchConfig, Cuda, Side, CUDA_MEMCPY2D};
 use hip_cuda::{CUresult, Nvrtc};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -59,25 +59,39 @@ const ATTRIBUTES: &[(&str, i64)] = &[
     ("CU_STREAM_CAPTURE_MODE_RELAXED", 2),
     ("CU_STREAM_CAPTURE_STATUS_ACTIVE", 1),
     ("CU_STREAM_CAPTURE_STATUS_INVALIDATED", 2),
+    ("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION", CUlaunchAttribute::WAITS_BY_ITSELF.id as i64),
     ("NVRTC_ERROR_INTERNAL_ERROR", 11),
     ("NVRTC_ERROR_COMPILATION", 6),
 ];
 
-/// Where the fields of `CUDA_MEMCPY2D` lie.
-fn places() -> Vec<(&'static str, usize)> {
+/// Where the fields of the structures lie, and how large those are.
+fn layouts() -> Vec<(String, usize)> {
     let second = offset_of!(CUDA_MEMCPY2D, destination);
-    vec![
-        ("srcMemoryType", offset_of!(Side, kind)),
-        ("srcHost", offset_of!(Side, host)),
-        ("srcDevice", offset_of!(Side, device)),
-        ("srcArray", offset_of!(Side, array)),
-        ("srcPitch", offset_of!(Side, pitch)),
-        ("dstXInBytes", second),
-        ("dstDevice", second + offset_of!(Side, device)),
-        ("dstPitch", second + offset_of!(Side, pitch)),
-        ("WidthInBytes", offset_of!(CUDA_MEMCPY2D, width_bytes)),
-        ("Height", offset_of!(CUDA_MEMCPY2D, height)),
-    ]
+    let offsets = [
+        ("CUDA_MEMCPY2D, srcMemoryType", offset_of!(Side, kind)),
+        ("CUDA_MEMCPY2D, srcHost", offset_of!(Side, host)),
+        ("CUDA_MEMCPY2D, srcDevice", offset_of!(Side, device)),
+        ("CUDA_MEMCPY2D, srcArray", offset_of!(Side, array)),
+        ("CUDA_MEMCPY2D, srcPitch", offset_of!(Side, pitch)),
+        ("CUDA_MEMCPY2D, dstXInBytes", second),
+        ("CUDA_MEMCPY2D, dstDevice", second + offset_of!(Side, device)),
+        ("CUDA_MEMCPY2D, dstPitch", second + offset_of!(Side, pitch)),
+        ("CUDA_MEMCPY2D, WidthInBytes", offset_of!(CUDA_MEMCPY2D, width_bytes)),
+        ("CUDA_MEMCPY2D, Height", offset_of!(CUDA_MEMCPY2D, height)),
+        ("CUlaunchAttribute, value", offset_of!(CUlaunchAttribute, value)),
+        ("CUlaunchConfig, blockDimX", offset_of!(CUlaunchConfig, block)),
+        ("CUlaunchConfig, sharedMemBytes", offset_of!(CUlaunchConfig, shared_bytes)),
+        ("CUlaunchConfig, hStream", offset_of!(CUlaunchConfig, stream)),
+        ("CUlaunchConfig, attrs", offset_of!(CUlaunchConfig, attributes)),
+        ("CUlaunchConfig, numAttrs", offset_of!(CUlaunchConfig, attribute_count)),
+    ];
+    let sizes = [
+        ("CUDA_MEMCPY2D", size_of::<CUDA_MEMCPY2D>()),
+        ("CUlaunchAttribute", size_of::<CUlaunchAttribute>()),
+        ("CUlaunchConfig", size_of::<CUlaunchConfig>()),
+    ];
+    let offsets = offsets.map(|(field, ours)| (format!("offsetof({field})"), ours));
+    offsets.into_iter().chain(sizes.map(|(name, ours)| (format!("sizeof({name})"), ours))).collect()
 }
 
 fn assertions(include: &Path) -> Assertions {
@@ -105,10 +119,9 @@ fn assertions(include: &Path) -> Assertions {
         all.constants(cublasComputeType_t::NAMED).constants(cublasGemmAlgo_t::NAMED).constants(cublasMath_t::NAMED);
         all.constants(cublasPointerMode_t::NAMED);
     }
-    for (name, ours) in places() {
-        all.condition(&format!("offsetof(CUDA_MEMCPY2D, {name}) == {ours}"), name);
+    for (place, ours) in layouts() {
+        all.condition(&format!("{place} == {ours}"), &place);
     }
-    all.condition(&format!("sizeof(CUDA_MEMCPY2D) == {}", size_of::<CUDA_MEMCPY2D>()), "size of CUDA_MEMCPY2D");
     all
 }
 
