@@ -91,10 +91,19 @@ template <typename Fold> struct Merge {
     MEMBER State operator()(State a, State b) const { return Fold::merge(a, b); }
 };
 
-// Loads of a thread that are in flight together: along rows, down columns, and of states.
-constexpr u32 REDUCE_AHEAD = 4;
+// Loads of a thread that are in flight together: along rows, down columns, of states, and of the last of them. A processor of
+// the embedded device looks ahead by itself.
+#if defined(TARGET_HOST)
+constexpr u32 REDUCE_AHEAD = 2;
+constexpr u32 COLUMN_AHEAD = 2;
+constexpr u32 STATES_AHEAD = 2;
+constexpr u32 LAST_STATES = 2;
+#else
+constexpr u32 REDUCE_AHEAD = 8;
 constexpr u32 COLUMN_AHEAD = 8;
 constexpr u32 STATES_AHEAD = 16;
+constexpr u32 LAST_STATES = 4;
+#endif
 
 // Reads `count` elements in tiles of AHEAD for each thread, of which a piece takes every grid_y()-th: `take` gets element
 // `first` of a tile, then every `apart`-th, as `read` finds them.
@@ -110,8 +119,14 @@ DEVICE void read_tiles(u32 first, u32 apart, u32 count, Read read, Take take) {
             UNROLL
             for (u32 k = 0; k < AHEAD; k++) take(held[k], i + k * apart);
         } else {
+            // Two at a time: rows shorter than a tile have nothing but this.
             NO_UNROLL
-            for (u32 k = i; k < count; k += apart) take(read(k), k);
+            for (u32 k = i; k < count; k += 2 * apart) {
+                const bool both = k + apart < count;
+                const decltype(read(i)) one = read(k), other = read(both ? k + apart : k);
+                take(one, k);
+                if (both) take(other, k + apart);
+            }
         }
     }
 }
@@ -143,7 +158,17 @@ DEVICE typename Fold::State merge_states(typename Fold::State state, const typen
         UNROLL
         for (u32 k = 0; k < STATES_AHEAD; k++) state = Fold::merge(state, held[k]);
     }
-    for (; i < count; i += apart) state = Fold::merge(state, at[i * stride]);
+    // Past the end too, where the first state does no harm: loads without branches overlap.
+    NO_UNROLL
+    for (; i < count; i += LAST_STATES * apart) {
+        State held[LAST_STATES];
+        UNROLL
+        for (u32 k = 0; k < LAST_STATES; k++) held[k] = at[(i + k * apart < count ? i + k * apart : i) * stride];
+        UNROLL
+        for (u32 k = 0; k < LAST_STATES; k++) {
+            if (i + k * apart < count) state = Fold::merge(state, held[k]);
+        }
+    }
     return state;
 }
 

@@ -238,7 +238,8 @@ impl Kernels {
             pieces => Some(stream.alloc::<u8>(rows as usize * pieces as usize * op.state_bytes(dtype))?),
         };
         let states = scratch.as_ref().map_or(DevicePtr::NULL, |scratch| scratch.ptr());
-        let arrivals = if total > 1 { self.arrivals.of(stream, blocks)? } else { DevicePtr::NULL };
+        let counters = if total > 1 { Some(self.arrivals.of(stream, blocks)?) } else { None };
+        let arrivals = counters.as_ref().map_or(DevicePtr::NULL, |counters| counters.ptr());
         let function = self.function(Id::Reduce, op.root(), &[dtype], plan.variant)?;
         let mut first_index = 0u64;
         for (part, start, pieces, first_piece) in parts {

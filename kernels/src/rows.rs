@@ -109,10 +109,10 @@ pub(crate) struct Machine {
 impl Machine {
     pub fn of(device: &Device) -> Self {
         let units = u64::from(device.compute_units().max(1));
-        let side_by_side = device.platform().is_gpu() || AS_ON_A_GPU.with(Cell::get);
-        // What a compute unit of CDNA or NVIDIA holds at once. RDNA holds half of that; its second half waits for its turn,
-        // which costs less than too few would. The embedded device wants a few blocks a core.
-        Self { side_by_side, threads: units * 2048 }
+        let gpu = device.platform().is_gpu();
+        // A GPU says what a compute unit holds at once; the embedded device wants a few blocks a core.
+        let each = if gpu { device.limits().threads_per_compute_unit.max(1024) } else { 2048 };
+        Self { side_by_side: gpu || AS_ON_A_GPU.with(Cell::get), threads: units * u64::from(each) }
     }
 
     /// The same with as many threads as kernels need that have 64 bytes each in flight, 1024 a compute unit: 64 KiB. Memory
@@ -137,19 +137,20 @@ pub(crate) fn team_log2(machine: Machine, rows: u64, steps: u64, each: u64) -> u
     }
     let most = u64::from(ROW_THREADS);
     let mut team = steps.div_ceil(each).max(steps.min(LEAST_TEAM)).next_power_of_two().min(most);
-    while team < most && team < steps && rows.saturating_mul(team) < machine.threads {
+    // A device that is nearly full is done sooner than one whose threads have half as much to do each.
+    while team < most && team < steps && rows.saturating_mul(team) < machine.threads * 3 / 4 {
         team *= 2;
     }
     team.trailing_zeros()
 }
 
 /// Into how many pieces each row is cut, so that `rows` rows with teams of `team` threads keep the device busy. A piece
-/// is at least two tiles.
+/// is about four tiles at least: more blocks would begin and merge for longer than they read.
 pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 {
     let busy = if machine.side_by_side { machine.threads } else { machine.threads / u64::from(ROW_THREADS) };
     // Rounded down: a device that is nearly full is done sooner than one with a few blocks too many.
     let wanted = busy / rows.saturating_mul(team).max(1);
-    let room = steps / team.saturating_mul(2 * AHEAD).max(1);
+    let room = steps.div_ceil(team.saturating_mul(4 * AHEAD));
     // More than this would only lengthen the merging.
     wanted.min(room).clamp(1, 2048)
 }

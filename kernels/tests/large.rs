@@ -1,7 +1,7 @@
 //! Tensors of more than 2^31 elements: index arithmetic beyond 32 bits. Needs about 5 GB and some minutes, so it only runs when
 //! asked for: `cargo test -p candle-rocm-kernels --release --test large -- --ignored`.
 
-use candle_rocm_kernels::{DType, Kernels, Operand, Output};
+use candle_rocm_kernels::{DType, Kernels, Operand, Output, Reduce};
 use hip::{Buffer, Platform, Stream};
 
 const ROWS: usize = 65_536;
@@ -72,4 +72,17 @@ fn more_than_two_to_the_31_elements() {
     kernels.index_select(&src, &ids, 0, &mut Output::new(&mut target, DType::U8, 0, COUNT).unwrap()).unwrap();
     kernels.check(&stream).unwrap();
     check(&target, |i| value((ROWS - 1 - i / COLS) * COLS + i % COLS));
+
+    // One row, over several launches whose pieces the last block merges.
+    let input = Operand::new(&source, DType::U8, 0, &[COUNT], &[1]).unwrap();
+    let mut sum = stream.alloc::<u8>(1).unwrap();
+    kernels.reduce(Reduce::Sum, &input, &[0], &mut Output::new(&mut sum, DType::U8, 0, 1).unwrap()).unwrap();
+    let want = (0..COUNT).fold(0u8, |sum, i| sum.wrapping_add(value(i)));
+    assert_eq!(sum.to_vec().unwrap(), [want]);
+    let mut last = stream.upload(&[0u32]).unwrap();
+    target.slice_mut(..).unwrap().zero().unwrap();
+    target.slice_mut(COUNT - 3..COUNT - 2).unwrap().write(&[1]).unwrap();
+    let input = Operand::new(&target, DType::U8, 0, &[COUNT], &[1]).unwrap();
+    kernels.reduce(Reduce::ArgMax, &input, &[0], &mut Output::new(&mut last, DType::U32, 0, 1).unwrap()).unwrap();
+    assert_eq!(last.to_vec().unwrap(), [(COUNT - 3) as u32]);
 }

@@ -5,7 +5,7 @@ use crate::bench::{assert_same, Bench};
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::layouts::offsets;
-use candle_rocm_kernels::{plan_as_on_a_gpu, DType, Output, Reduce};
+use candle_rocm_kernels::{plan_as_on_a_gpu, DType, Operand, Output, Reduce};
 
 struct Case {
     dims: Vec<usize>,
@@ -189,9 +189,30 @@ fn refused(bench: &Bench) {
     bench.kernels.reduce(Reduce::Sum, &input.operand(), &[1], &mut out).expect("the next call works");
 }
 
+/// A row that is cut into pieces, first met in a capture of a stream of its own: its counters are the graph's, which may run
+/// beside the stream that recorded it.
+fn captured(bench: &Bench) {
+    plan_as_on_a_gpu(true);
+    let stream = bench.kernels.device().new_stream().unwrap();
+    let memory = stream.upload(&[1f32; 40_000]).unwrap();
+    let input = Operand::new(&memory, DType::F32, 0, &[40_000], &[1]).unwrap();
+    let mut sum = stream.zeros::<f32>(1).unwrap();
+    let graph = stream.capture(|_| {
+        bench.kernels.reduce(Reduce::Sum, &input, &[0], &mut Output::new(&mut sum, DType::F32, 0, 1).unwrap())
+    });
+    plan_as_on_a_gpu(false);
+    let graph = graph.expect("a reduction can be captured");
+    for _ in 0..3 {
+        sum.zero().unwrap();
+        graph.launch(&stream).unwrap();
+        assert_eq!(sum.to_vec().unwrap(), [40_000.]);
+    }
+}
+
 pub fn family(bench: &Bench) {
     for_types!(check(bench) over all);
     for_types!(rounding(bench) over floats);
     for_types!(nothing(bench) over all);
     refused(bench);
+    captured(bench);
 }
