@@ -51,13 +51,13 @@ template <u32 WIDTH, typename T> DEVICE void copy2d(const Copy2d &shape, T *to, 
     }
 }
 
-// Matrices of one height side by side. Part p fills the pieces from start[p] on; a part that is not there starts beyond all of
-// them. Mirrored by `Concat` in src/fill.rs.
+// Matrices of one height side by side. Part p fills the pieces from start[p] on. Mirrored by `Concat` in src/fill.rs.
 #define CONCAT_PARTS 8
 template <typename T> struct Concat {
     u32 count;      // pieces in all
     Divider pieces; // of one row, all parts together
     u64 to_stride;
+    u32 used, unused; // parts that are there
     u32 start[CONCAT_PARTS];
     u64 stride[CONCAT_PARTS];
     const T *from[CONCAT_PARTS];
@@ -77,6 +77,7 @@ template <u32 WIDTH, typename T> DEVICE void concat(const Concat<T> &parts, T *t
             const T *from = parts.from[0];
             UNROLL
             for (u32 p = 1; p < CONCAT_PARTS; p++) {
+                if (p >= parts.used) break;
                 bool within = at.remainder >= parts.start[p];
                 start = within ? parts.start[p] : start;
                 stride = within ? parts.stride[p] : stride;

@@ -33,6 +33,8 @@ struct Concat {
     count: u32,
     pieces: Divider,
     to_stride: u64,
+    used: u32,
+    unused: u32,
     start: [u32; CONCAT_PARTS],
     stride: [u64; CONCAT_PARTS],
     from: [DevicePtr<u8>; CONCAT_PARTS],
@@ -216,8 +218,9 @@ impl Kernels {
                     count: (step.min(rows - first_row) as u64 * pieces) as u32,
                     pieces: Divider::new(pieces),
                     to_stride: to_stride as u64,
-                    // No piece lies there.
-                    start: [u32::MAX; CONCAT_PARTS],
+                    used: 0,
+                    unused: 0,
+                    start: [0; CONCAT_PARTS],
                     stride: [0; CONCAT_PARTS],
                     from: [DevicePtr::from_address(0); CONCAT_PARTS],
                 };
@@ -226,6 +229,7 @@ impl Kernels {
                 let parts = parts.iter().filter(|part| part.dims()[1] > 0);
                 for (at, part) in parts.enumerate() {
                     let stride = part.strides()[0];
+                    shape.used += 1;
                     shape.start[at] = start;
                     shape.stride[at] = stride as u64;
                     shape.from[at] = part.ptr().offset(first_row * stride * dtype.size());
