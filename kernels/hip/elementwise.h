@@ -12,14 +12,6 @@
 
 #define ELEMENTWISE_THREADS 256
 
-// On a GPU these loops must disappear, or their arrays would live in memory; the embedded device is better off with loops,
-// which it vectorises, and compiles three times faster.
-#if defined(TARGET_HOST)
-#define UNROLL_PIECES
-#else
-#define UNROLL_PIECES UNROLL
-#endif
-
 // What an operator may need beside its operands. Every elementwise kernel takes it, so that all have one signature.
 // Mirrored by `Params` in src/elementwise.rs.
 struct Params {
@@ -62,28 +54,51 @@ template <typename... T> struct Work {
 
 template <typename T, u32 WIDTH, u32 BATCH> struct Batch { Vec<T, WIDTH> at[BATCH]; };
 
+// Calls body(0), body(1) ... body(COUNT - 1). On a GPU the loop must disappear, or the arrays it fills would live in memory. The
+// embedded device is better off with a loop, which it vectorises, unless there is very little to do.
+template <typename Op, u32 WIDTH, u32 COUNT, typename Body> DEVICE void for_pieces(Body body) {
+#if defined(TARGET_HOST)
+    if constexpr (Op::heavy || WIDTH > 4) {
+        NO_UNROLL
+        for (u32 i = 0; i < COUNT; i++) body(i);
+    } else {
+        for (u32 i = 0; i < COUNT; i++) body(i);
+    }
+#else
+    UNROLL
+    for (u32 i = 0; i < COUNT; i++) body(i);
+#endif
+}
+
 // Piece b of every thread lies ELEMENTWISE_THREADS pieces after piece b - 1: neighbouring threads touch neighbouring pieces.
-template <u32 WIDTH, u32 BATCH, typename T> DEVICE Batch<T, WIDTH, BATCH> load_batch(const T *from) {
+template <typename Op, u32 WIDTH, u32 BATCH, typename T> DEVICE Batch<T, WIDTH, BATCH> load_batch(const T *from) {
     Batch<T, WIDTH, BATCH> out;
-    UNROLL_PIECES
-    for (u32 b = 0; b < BATCH; b++) out.at[b] = load<WIDTH>(from + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH);
+    for_pieces<Op, WIDTH, BATCH>([&](u32 b) { out.at[b] = load<WIDTH>(from + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH); });
     return out;
+}
+
+// One element by itself. On the embedded device a long operator is there once for all that call this.
+template <typename Op, typename Out, typename... In> DEVICE_SHARED Out apply_apart(const Params &params, In... in) {
+    return Op::apply(params, in...);
+}
+template <typename Op, typename Out, typename... In> DEVICE Out apply_one(const Params &params, In... in) {
+    if constexpr (Op::heavy) return apply_apart<Op, Out>(params, in...);
+    else return Op::apply(params, in...);
 }
 
 template <typename Op, typename Out, u32 WIDTH, typename... In>
 DEVICE Vec<Out, WIDTH> apply_all(const Params &params, const Vec<In, WIDTH> &...in) {
     Vec<Out, WIDTH> out;
-    UNROLL_PIECES
-    for (u32 j = 0; j < WIDTH; j++) out[j] = Op::apply(params, in[j]...);
+    if constexpr (WIDTH == 1) out[0] = apply_one<Op, Out>(params, in[0]...);
+    else for_pieces<Op, WIDTH, WIDTH>([&](u32 j) { out[j] = Op::apply(params, in[j]...); });
     return out;
 }
 
 template <typename Op, typename Out, u32 WIDTH, u32 BATCH, typename... In>
 DEVICE void store_batch(const Params &params, Out *to, const Batch<In, WIDTH, BATCH> &...in) {
-    UNROLL_PIECES
-    for (u32 b = 0; b < BATCH; b++)
-        store<WIDTH>(to + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH,
-                     apply_all<Op, Out, WIDTH>(params, in.at[b]...));
+    for_pieces<Op, WIDTH, BATCH>([&](u32 b) {
+        store<WIDTH>(to + (b * ELEMENTWISE_THREADS + thread_x()) * WIDTH, apply_all<Op, Out, WIDTH>(params, in.at[b]...));
+    });
 }
 
 template <typename Op, typename Out, typename... In>
@@ -95,10 +110,10 @@ DEVICE void contiguous(u64 count, const Params &params, Out *out, const In *...i
     if (start + TILE <= count) {
         NO_UNROLL
         for (u32 step = 0; step < TILE; step += STEP)
-            store_batch<Op, Out, WIDTH, ONCE>(params, out + start + step, load_batch<WIDTH, ONCE>(in + start + step)...);
+            store_batch<Op, Out, WIDTH, ONCE>(params, out + start + step, load_batch<Op, WIDTH, ONCE>(in + start + step)...);
     } else {
         NO_UNROLL
-        for (u64 i = start + thread_x(); i < count; i += ELEMENTWISE_THREADS) out[i] = Op::apply(params, in[i]...);
+        for (u64 i = start + thread_x(); i < count; i += ELEMENTWISE_THREADS) out[i] = apply_one<Op, Out>(params, in[i]...);
     }
 }
 
@@ -107,7 +122,7 @@ template <u32 WIDTH, typename T> DEVICE Vec<T, WIDTH> load_row(const T *from, u6
     if (WIDTH == 1 || stride != 0) return load<WIDTH>(from);
     Vec<T, WIDTH> out;
     T value = *from;
-    UNROLL_PIECES
+    UNROLL_ON_GPU
     for (u32 j = 0; j < WIDTH; j++) out[j] = value;
     return out;
 }
@@ -127,8 +142,8 @@ DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out 
     typename IndicesUpTo<sizeof...(In)>::type operands;
     constexpr u32 TILE = ELEMENTWISE_THREADS * BATCH;
     u32 start = block_x() * TILE + thread_x();
-    if (!Op::heavy && block_x() * TILE + TILE <= shape.count) {
-        UNROLL_PIECES
+    if (ALL_WAYS && !Op::heavy && block_x() * TILE + TILE <= shape.count) {
+        UNROLL_ON_GPU
         for (u32 b = 0; b < BATCH; b++)
             walk_one<Op, WIDTH>(operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
     } else {
@@ -143,38 +158,81 @@ DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out 
 // The side of a tile: 64 where an element is small, so that a line of it still fills a memory transaction.
 template <typename... T> struct TileSide { static constexpr u32 value = Widest<T...>::size <= 2 ? 64 : 32; };
 
-// One tile of one input. The padding makes the distance between lines an odd number of banks.
+// The distance between lines of a tile in shared memory: an odd number of banks.
+template <typename T, u32 SIDE> struct TilePitch { static constexpr u32 value = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1); };
+
+// Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
+// stored, so that all its loads are in flight at once.
+template <u32 SIDE, typename T>
+DEVICE_SHARED void fill_tile(T *memory, const T *from, u64 row_stride, u64 col_stride, u32 first_row, u32 first_col, bool whole,
+                             u32 rows, u32 cols) {
+    constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART, PITCH = TilePitch<T, SIDE>::value;
+    const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
+    if (whole) {
+        const T *line = from + (first_row + r) * row_stride + (first_col + first) * col_stride;
+        T held[EACH];
+        UNROLL
+        for (u32 j = 0; j < EACH; j++) held[j] = line[j * APART * col_stride];
+        UNROLL
+        for (u32 j = 0; j < EACH; j++) memory[(first + j * APART) * PITCH + r] = held[j];
+    } else if (first_row + r < rows) {
+        NO_UNROLL
+        for (u32 c = first; c < SIDE && first_col + c < cols; c += APART)
+            memory[c * PITCH + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
+    }
+}
+
+// One tile of one input.
 template <typename T, u32 SIDE> struct Tile {
-    static constexpr u32 pitch = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
+    static constexpr u32 pitch = TilePitch<T, SIDE>::value;
     T *memory;
     const T *from;
     bool swapped;
     u64 row_stride, col_stride;
 
-    // Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
-    // stored, so that all its loads are in flight at once.
     MEMBER void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
-        if (!swapped) return;
-        constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART;
-        const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
-        if (whole) {
-            const T *line = from + (first_row + r) * row_stride + (first_col + first) * col_stride;
-            T held[EACH];
-            UNROLL_PIECES
-            for (u32 j = 0; j < EACH; j++) held[j] = line[j * APART * col_stride];
-            UNROLL_PIECES
-            for (u32 j = 0; j < EACH; j++) memory[(first + j * APART) * pitch + r] = held[j];
-        } else if (first_row + r < rows) {
-            NO_UNROLL
-            for (u32 c = first; c < SIDE && first_col + c < cols; c += APART)
-                memory[c * pitch + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
-        }
+        if (swapped) fill_tile<SIDE>(memory, from, row_stride, col_stride, first_row, first_col, whole, rows, cols);
     }
+#if defined(GENERAL_ONLY)
+    // All memory is alike, and strides tell the two kinds of inputs apart: a branch would become a loop of its own for every
+    // combination of inputs.
+    MEMBER Tile seen_from(u32 first_row, u32 first_col) const {
+        if (swapped) return Tile{memory, memory, true, 1, pitch};
+        return Tile{memory, from + first_row * row_stride + first_col * col_stride, false, row_stride, col_stride};
+    }
+    MEMBER T get(u32, u32, u32 r, u32 c) const { return from[r * row_stride + c * col_stride]; }
+#else
+    MEMBER const Tile &seen_from(u32, u32) const { return *this; }
     MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
         if (swapped) return memory[c * pitch + r];
         return from[(first_row + r) * row_stride + (first_col + c) * col_stride];
     }
+#endif
 };
+
+// The results of a tile, of inputs that were seen from its first element.
+template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
+DEVICE void tile_results(const Tiled<N> &shape, u32 first_row, u32 first_col, bool whole, const Params &params, Out *out,
+                         const Tiles &...tiles) {
+    constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
+    const u32 c = thread_x() % SIDE;
+    Out *to = out + first_row * shape.row_stride[N] + (first_col + c);
+    if (ALL_WAYS && !Op::heavy && whole) {
+        NO_UNROLL
+        for (u32 group = thread_x() / SIDE; group < SIDE; group += APART * AT_ONCE) {
+            Out made[AT_ONCE];
+            UNROLL_ON_GPU
+            for (u32 j = 0; j < AT_ONCE; j++)
+                made[j] = Op::apply(params, tiles.get(first_row, first_col, group + j * APART, c)...);
+            UNROLL_ON_GPU
+            for (u32 j = 0; j < AT_ONCE; j++) to[(group + j * APART) * shape.row_stride[N]] = made[j];
+        }
+    } else if (first_col + c < shape.cols) {
+        NO_UNROLL
+        for (u32 r = thread_x() / SIDE; r < SIDE && first_row + r < shape.rows; r += APART)
+            to[r * shape.row_stride[N]] = apply_one<Op, Out>(params, tiles.get(first_row, first_col, r, c)...);
+    }
+}
 
 template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
 DEVICE void tile_body(const Tiled<N> &shape, u32 first_row, u32 first_col, const Params &params, Out *out,
@@ -182,24 +240,7 @@ DEVICE void tile_body(const Tiled<N> &shape, u32 first_row, u32 first_col, const
     const bool whole = first_row + SIDE <= shape.rows && first_col + SIDE <= shape.cols;
     (tiles.fill(first_row, first_col, whole, shape.rows, shape.cols), ...);
     barrier();
-    constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
-    const u32 c = thread_x() % SIDE;
-    Out *to = out + first_row * shape.row_stride[N] + (first_col + c);
-    if (!Op::heavy && whole) {
-        NO_UNROLL
-        for (u32 group = thread_x() / SIDE; group < SIDE; group += APART * AT_ONCE) {
-            Out made[AT_ONCE];
-            UNROLL_PIECES
-            for (u32 j = 0; j < AT_ONCE; j++)
-                made[j] = Op::apply(params, tiles.get(first_row, first_col, group + j * APART, c)...);
-            UNROLL_PIECES
-            for (u32 j = 0; j < AT_ONCE; j++) to[(group + j * APART) * shape.row_stride[N]] = made[j];
-        }
-    } else if (first_col + c < shape.cols) {
-        NO_UNROLL
-        for (u32 r = thread_x() / SIDE; r < SIDE && first_row + r < shape.rows; r += APART)
-            to[r * shape.row_stride[N]] = Op::apply(params, tiles.get(first_row, first_col, r, c)...);
-    }
+    tile_results<Op, SIDE>(shape, first_row, first_col, whole, params, out, tiles.seen_from(first_row, first_col)...);
 }
 
 // Shared memory of input K; K keeps two inputs of one type apart.

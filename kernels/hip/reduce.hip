@@ -282,11 +282,11 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
     State lanes[N];
     Vec<T, N> heads = {};
     if (Fold::needs_first && active) heads = load<N>(first);
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 j = 0; j < N; j++) lanes[j] = Fold::start(heads[j]);
     read_elements(team, active ? shape.count : 0, shape.reduced, [&](u64 offset) { return load<N>(at + offset); },
                   [&](const Vec<T, N> &v, u32 i) {
-                      UNROLL
+                      UNROLL_ON_GPU
                       for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i);
                   });
 
@@ -294,11 +294,11 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
     __shared__ State partial[ROW_THREADS * N];
     const u32 wave = wave_size(), rows = team.count * N, span = max_of(team.count, wave);
     for (u32 mask = wave / 2; mask >= team.count; mask /= 2) {
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) lanes[j] = Fold::merge(lanes[j], shuffle_xor(lanes[j], mask));
     }
     if (team.count >= wave || lane_index() < team.count) {
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) partial[thread_x() / span * rows + team.index * N + j] = lanes[j];
     }
     barrier();

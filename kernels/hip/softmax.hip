@@ -30,9 +30,9 @@ template <typename T, bool LOG> struct Softmax {
         return state;
     }
     template <u32 N, u32 M> static MEMBER C largest_of(C largest, const Vec<T, N> (&v)[M]) {
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 k = 0; k < M; k++) {
-            UNROLL
+            UNROLL_ON_GPU
             for (u32 j = 0; j < N; j++) largest = greater_of(largest, C(widen(v[k][j])));
         }
         return largest;
@@ -40,11 +40,11 @@ template <typename T, bool LOG> struct Softmax {
     template <u32 N, u32 M> MEMBER void take(State &state, const Vec<T, N> (&v)[M]) {
         const C largest = largest_of(state.largest, v);
         C sum = state.sum * exp_below_zero_as(T(), state.largest - largest);
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 k = 0; k < M; k++) {
             // A vector by itself first: shorter chains, and smaller errors than adding one by one to a long sum.
             C piece = exp_below_zero_as(T(), C(widen(v[k][0])) - largest);
-            UNROLL
+            UNROLL_ON_GPU
             for (u32 j = 1; j < N; j++) piece += exp_below_zero_as(T(), C(widen(v[k][j])) - largest);
             sum += piece;
         }
@@ -62,7 +62,7 @@ template <typename T, bool LOG> struct Softmax {
     template <u32 N> MEMBER Weights<N> weights(u32) const { return Weights<N>(); }
     template <u32 N> MEMBER Vec<T, N> apply(const Vec<T, N> &v, const Weights<N> &) {
         Vec<T, N> out;
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - largest;
             out[j] = cast<T>(LOG ? x - scale : exp_below_zero_as(T(), x) * scale);
@@ -78,10 +78,10 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softma
     load_row(kept, row, columns, team, map.blank());
     const C largest = team_reduce(map.largest_of(map.empty().largest, kept), team, Greater());
     C value[M][N], sum = C(0);
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 k = 0; k < M; k++) {
         C piece = C(0);
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(kept[k][j])) - largest, power = exp_below_zero_as(T(), x);
             value[k][j] = LOG ? x : power;
@@ -91,11 +91,11 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softma
     }
     sum = team_reduce(sum, team, Sum());
     const C scale = LOG ? log_(sum) : C(1) / sum;
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 k = 0; k < M; k++) {
         const u32 i = (team.lane + k * team.size) * N;
         Vec<T, N> made;
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) made[j] = cast<T>(LOG ? value[k][j] - scale : value[k][j] * scale);
         if (i < columns) store<N>(out + i, made);
     }

@@ -32,10 +32,13 @@
 #define LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
 #endif
 
-// A function that kernels call. Always inlined: a call on AMD costs a stack and the caller's registers.
+// A function that kernels call. Always inlined: a call on AMD costs a stack and the caller's registers. DEVICE_SHARED is for what
+// many kernels have in common: the embedded device, which compiles every kernel whenever it is built, has that once. Nothing in
+// there may wait for other threads.
 #if defined(TARGET_HOST)
 #define DEVICE static inline __attribute__((always_inline, unused))
 #define MEMBER inline __attribute__((always_inline))
+#define DEVICE_SHARED static __attribute__((noinline, unused))
 #elif defined(TARGET_NVIDIA)
 #define DEVICE static __device__ __forceinline__
 #define MEMBER __device__ __forceinline__
@@ -44,24 +47,41 @@
 #define MEMBER __device__ inline __attribute__((always_inline))
 #endif
 
+#if !defined(DEVICE_SHARED)
+#define DEVICE_SHARED DEVICE
+#endif
+
+// Whether there are the ways beside the general one that keep a GPU's memory busy. The embedded device gains nothing from them
+// and compiles them for half a minute; where it checks every access it has them, because that is where kernels are tested.
+#if defined(TARGET_HOST) && !defined(HIP_HOST_CHECKED)
+#define GENERAL_ONLY 1
+constexpr bool ALL_WAYS = false;
+#else
+constexpr bool ALL_WAYS = true;
+#endif
+
 // An entry point that is launched with exactly `threads` threads a block.
 #define KERNEL(threads) extern "C" __global__ void LAUNCH_BOUNDS(threads)
 
 // Read-only pointers that do not alias let the compiler keep loads in flight.
 #define RESTRICT __restrict__
 
+// UNROLL_ON_GPU is for loops that the embedded device runs just as fast as loops, or only in tests: compiling is what they cost.
 #if defined(TARGET_HOST)
 #define UNROLL _Pragma("GCC unroll 16")
 #define UNROLL_TWICE _Pragma("GCC unroll 2")
 #define NO_UNROLL _Pragma("GCC unroll 1")
+#define UNROLL_ON_GPU NO_UNROLL
 #elif defined(TARGET_NVIDIA)
 #define UNROLL _Pragma("unroll")
 #define UNROLL_TWICE _Pragma("unroll 2")
 #define NO_UNROLL _Pragma("unroll 1")
+#define UNROLL_ON_GPU UNROLL
 #else
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
+#define UNROLL_ON_GPU UNROLL
 #endif
 
 typedef signed char i8;

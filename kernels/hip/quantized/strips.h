@@ -124,7 +124,7 @@ template <typename F> struct StripRow {
     typename F::Head head[Chunk<F>::UNITS];
 
     MEMBER void take(const u8 *block, u32 group, u32 first) {
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 u = 0; u < Chunk<F>::UNITS; u++) {
             raw[u] = F::template raw<STRIP_WORDS>(block, Chunk<F>::UNITS * group + u, first);
             head[u] = F::head(block, Chunk<F>::UNITS * group + u);
@@ -133,7 +133,7 @@ template <typename F> struct StripRow {
     // Either piece of a pair.
     MEMBER Words<STRIP_WORDS> piece(u32 pair, u32 half) const {
         Words<STRIP_WORDS> out;
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 w = 0; w < STRIP_WORDS; w++) {
             if constexpr (F::MERGE == 2) {
                 out[w] = F::quad(raw[0], w, 2 * pair + half);
@@ -172,14 +172,14 @@ DEVICE void strip_dots(const Words<STRIP_WORDS> (&weights)[2][2], const u32 *blo
               "r"(bytes[1]), "r"(RAISED_BITS));
     }
 #else
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) {
         const u32 *column = block + 8 * (lane % 4 * 2 + i % 2);
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 half = 0; half < 2; half++) {
             u32 &dot = dots[SPLIT ? half : 0][i];
             if (SPLIT || half == 0) dot = RAISED_BITS;
-            UNROLL
+            UNROLL_ON_GPU
             for (u32 w = 0; w < 4; w++) dot = (u32)dot4(weights[i / 2][half][w], column[2 * w + half], (i32)dot);
         }
     }
@@ -198,12 +198,12 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const u32 *bloc
     constexpr bool SPLIT = F::MERGE == 1 && !F::FOLDS, OFFSETS = F::HAS_OFFSET, HALVES = F::MERGE == 1;
     Words<STRIP_WORDS> weights[2][2];
     Scale part[2][2];
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) {
         weights[i / 2][i % 2] = row[i / 2].piece(pair, i % 2);
         part[i / 2][i % 2] = row[i / 2].part(pair, i % 2);
     }
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 g = 0; g < GROUPS; g++) {
         const f32 *mark = marks + (u64)g * pitch;
         const auto marked = [&](u32 kind) { return load<2>(mark + STRIP_COLUMNS * kind); };
@@ -216,7 +216,7 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const u32 *bloc
         } else if (OFFSETS || F::ZERO) {
             extra[0] = marked(MARK_TOTAL);
         }
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 i = 0; i < 4; i++) {
             const u32 r = i / 2, c = i % 2;
             // Folded integers have no zero left.
@@ -246,26 +246,26 @@ DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const u32 *wo
     Scale whole[2];
     const auto group = [&](u32 g) {
         StripRow<F> row[2];
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 r = 0; r < 2; r++) {
             row[r].take(from[r] + g / C::BLOCK_GROUPS * F::BYTES, g % C::BLOCK_GROUPS, STRIP_WORDS == 1 ? lane % 4 : 0);
             whole[r] = F::whole(row[r].head[0]);
         }
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 p = 0; p < C::PAIRS; p++) {
             const u32 at = g * C::PAIRS + p;
             multiply_pair<F, GROUPS>(row, p, words + at * STRIP_BLOCK_WORDS, marks + at * STRIP_BLOCK_MARKS, pitch, lane,
                                      F::IN_PARTS ? part : sum, F::IN_PARTS ? less : sum);
         }
     };
-    if (C::BLOCKS == 1 || groups == C::GROUPS) {
-        UNROLL
+    if (ALL_WAYS && (C::BLOCKS == 1 || groups == C::GROUPS)) {
+        UNROLL_ON_GPU
         for (u32 g = 0; g < C::GROUPS; g++) group(g);
     } else {
         NO_UNROLL
         for (u32 g = 0; g < groups; g++) group(g);
     }
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 i = 0; F::IN_PARTS && i < 4 * GROUPS; i++) {
         const u32 g = i / 4, at = i % 4;
         sum.at[g][at] += whole[at / 2].scale * part.at[g][at];
@@ -291,7 +291,7 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
     constexpr u32 COPIES = STRIP_ROWS * C::PIECES, TURNS = ceil_div(COPIES, STRIP_TEAM);
     constexpr bool STEADY = C::BYTES % 16 == 0;
     u32 source[TURNS], place[TURNS];
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 i = 0; i < TURNS; i++) {
         const u32 row = (lane + STRIP_TEAM * i) / C::PIECES, piece = (lane + STRIP_TEAM * i) % C::PIECES;
         source[i] = row * row_bytes;
@@ -302,7 +302,7 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
         if (chunk >= chunks) return;
         u8 *to = own + stage * STAGE;
         if (first + STRIP_ROWS < rows) {
-            UNROLL
+            UNROLL_ON_GPU
             for (u32 i = 0; i < TURNS; i++) {
                 if (COPIES % STRIP_TEAM != 0 && i + 1 == TURNS && lane + STRIP_TEAM * i >= COPIES) continue;
                 u32 at = source[i] + chunk * C::BYTES;
@@ -334,7 +334,7 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
         fetch(chunk + STRIP_SPLITS, 1 - stage);
         if (chunk >= chunks) continue;
         const u8 *from[2];
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 r = 0; r < 2; r++) {
             from[r] = own + stage * STAGE + (lane / 4 + 8 * r) * C::PITCH + ((row[r] + chunk * C::BYTES) & C::SKEW);
         }
@@ -345,17 +345,17 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
     // The teams add up, a group of columns at a time: [column][row] of each.
     constexpr u32 RESULTS = STRIP_ROWS * STRIP_COLUMNS, PITCH = RESULTS + 4;
     f32 *partial = (f32 *)ring;
-    UNROLL
+    UNROLL_ON_GPU
     for (u32 g = 0; g < GROUPS; g++) {
         barrier();
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 i = 0; i < 4; i++) {
             partial[team * PITCH + (lane % 4 * 2 + i % 2) * STRIP_ROWS + lane / 4 + 8 * (i / 2)] = sum.at[g][i];
         }
         barrier();
         for (u32 at = thread_x(); at < RESULTS; at += STRIP_THREADS) {
             f32 total = 0.0f;
-            UNROLL
+            UNROLL_ON_GPU
             for (u32 t = 0; t < STRIP_SPLITS; t++) total += partial[t * PITCH + at];
             const u32 r = first + at % STRIP_ROWS, c = first_column + STRIP_COLUMNS * g + at / STRIP_ROWS;
             if (r < rows && c < columns) out.put((u64)c * rows + r, total);
