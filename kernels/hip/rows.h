@@ -119,10 +119,25 @@ DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &tea
     return gather.state;
 }
 
+// Stores what is to leave the cache before what is yet to be read. Where no such wish was measured to help, like any other.
+template <u32 N, typename T> DEVICE void store_passing(T *at, Vec<T, N> v) {
+#if defined(TARGET_NVIDIA)
+    if constexpr (sizeof(v) == 16) {
+        const Vec<u32, 4> words = bit_cast<Vec<u32, 4>>(v);
+        asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                     "r"(words[3])
+                     : "memory");
+        return;
+    }
+#endif
+    store<N>(at, v);
+}
+
 // Vectors whose weights are in flight together: more would take the registers that other waves need.
 constexpr u32 WEIGHTS_AHEAD = 2;
 
-template <u32 N, u32 M, typename Map, typename T>
+// PASSING where the row is read a second time, and the results must not push it out of the cache.
+template <bool PASSING, u32 N, u32 M, typename Map, typename T>
 DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32 columns, Map &map) {
     constexpr u32 ONCE = M < WEIGHTS_AHEAD ? M : WEIGHTS_AHEAD;
     UNROLL
@@ -137,7 +152,9 @@ DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32
         UNROLL
         for (u32 i = 0; i < ONCE; i++) {
             const u32 column = at + (k + i) * apart;
-            if (column < columns) store<N>(out + column, map.apply(tiles[k + i], weights[i]));
+            if (column >= columns) continue;
+            if constexpr (PASSING) store_passing<N>(out + column, map.apply(tiles[k + i], weights[i]));
+            else store<N>(out + column, map.apply(tiles[k + i], weights[i]));
         }
     }
 }
@@ -147,7 +164,7 @@ template <typename Map, typename T> struct Apply {
     T *out;
     u32 columns;
     template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32 at, u32 apart) {
-        apply_at(out, tiles, at, apart, columns, map);
+        apply_at<true>(out, tiles, at, apart, columns, map);
     }
 };
 template <u32 N, typename Map, typename T>
@@ -180,7 +197,7 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Map &m
     map.take(state, kept);
     state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
     map.settle(state, columns);
-    apply_at(out, kept, team.lane * N, team.size * N, columns, map);
+    apply_at<false>(out, kept, team.lane * N, team.size * N, columns, map);
 }
 
 // Maps a longer row, which is read twice, the second time from the cache.
