@@ -8,8 +8,11 @@
 #include "quantized/decode.h"
 #include "quantized/encode.h"
 #include "quantized/mat_vec.h"
+#include "quantized/staging.h"
 #include "quantized/single.h"
 #include "quantized/strips.h"
+#include "quantized/strips_loaded.h"
+#include "quantized/strips_staged.h"
 #include "quantized/mat_mul.h"
 #include "quantized/plain.h"
 
@@ -81,10 +84,10 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
 FOR_QUANTIZED(MAT_VEC_ALL)
 
 #define STRIPS(name, Format, groups)                                                                                   \
-    SHARING_KERNEL(STRIP_THREADS, groups == 1 ? Format::STRIP_BLOCKS : 4)                                              \
+    SHARING_KERNEL(STRIP_THREADS, (STRIP_BLOCKS<Format, groups>))                                                      \
     strips_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,       \
-                             u32 columns) { enter();                                                                   \
-        strips<Format, groups>(weights, words, marks, out, rows, k, columns);                                          \
+                             u32 columns, u32 segment, u32 stages, u32 ahead) { enter_later();                         \
+        strips<Format, groups>(weights, words, marks, out, rows, k, columns, segment, stages, ahead);                  \
     }
 #define STRIPS_ALL(name, Format) STRIPS(name, Format, 1) STRIPS(name, Format, 2)
 FOR_QUANTIZED(STRIPS_ALL)

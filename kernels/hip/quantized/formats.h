@@ -29,11 +29,15 @@ struct Place {
 //   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
 //   Head, head(block, unit), scale(head, i)
 //   IN_PARTS, whole(head), part(head, i)   a scale is the block's own, `whole`, times a small integer, `part`, where IN_PARTS
-//   FOLDS, folded(quad, head, i)   such an integer times the centred integers of a piece still fits into bytes
+//   HalfHead, half_head(block, half), half_whole(head), half_part(head, i)   the same for all pieces of half a block, where MERGE is 1
+//   FOLDS, folded(quad, half head, i), FOLDED_ZERO   such an integer times the centred integers of a piece still fits into bytes; where
+//                            there is a FOLDED_ZERO, it is added, and the bytes are unsigned
+//   minimum(block, lane, four)   the offset of `part` for the pieces, or pairs of merged ones, 4 * four + lane of a block
 //   integer_part(head, i)    the scale of `part` as an integer, where IN_PARTS
 //   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
 //   LIFTS, lifted(raw, w, i), lift(i)   where LIFTS, the integers of `quad` as unsigned bytes and lift(i) times as large: left
 //                            where they lie in the word, which saves a shift
+//   PAIRS_LIFT, pair_lifted(raw, w, i), pair_lift(pair)   the same, where all of a pair of pieces is as much larger
 //   raw_of<N>(block, place, first), scale_of(block, place)   the same for whoever wants one piece only, with fewer loads
 
 constexpr u32 NIBBLES = 0x0f0f0f0fu;
@@ -43,7 +47,7 @@ template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
     static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
     static constexpr u32 STRIP_BLOCKS = BYTES > 32 ? 5 : 7;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false, LIFTS = false;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32, u32 i) { return i; }
@@ -115,7 +119,7 @@ typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
 struct LargeBytes {
     static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
     static constexpr u32 STRIP_BLOCKS = 5;
-    static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false, LIFTS = false;
+    static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
     typedef Scale Head;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 2 * unit + i; }
@@ -134,7 +138,7 @@ template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_> struct PlaneForma
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
     static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
     static constexpr u32 STRIP_BLOCKS = 5;
-    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true, LIFTS = false;
+    static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true, LIFTS = false, PAIRS_LIFT = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
     static MEMBER Place place(u32 piece) { return Place{2 * (piece / 8) + piece % 2, piece / 2 % 4}; }
@@ -149,8 +153,17 @@ struct FourBytes {
     MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word(i), 2 * (i & 1)); }
 };
 
+// The same for all eight pieces of half a block, one after the other in the bytes of two words: what a strip takes together.
+struct EightBytes {
+    u32 word[2];
+    MEMBER u32 operator[](u32 i) const { return unsigned_byte_at(word[i / 4], i % 4); }
+    MEMBER u32 extended(u32 i) const { return extended_byte_at(word[i / 4], i % 4); } // with its sign
+    MEMBER f32 value(u32 i) const { return byte_at(word[i / 4], i % 4); }
+    MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word[i / 4], i % 4); }
+};
+
 struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
-    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT;
+    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT, PAIRS_LIFT = true;
     struct Head {
         FourBytes scales, minimums;
         f32 d, dmin;
@@ -166,7 +179,22 @@ struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, -head.dmin}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.value(i), head.minimums.value(i)}; }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return (i32)head.scales[i]; }
-    static MEMBER u32 folded(u32 quad, const Head &head, u32 i) { return quad * head.scales[i]; } // at most 3 * 15
+    static constexpr u32 FOLDED_ZERO = 0;
+    struct HalfHead {
+        EightBytes scales, minimums;
+        f32 d, dmin;
+    };
+    static MEMBER HalfHead half_head(const u8 *block, u32 half) {
+        const Words<2> both = words<2, ALIGN>(block + 8 * half);
+        return HalfHead{{both[0] & NIBBLES, both[1] & NIBBLES},
+                        {(both[0] >> 4) & NIBBLES, (both[1] >> 4) & NIBBLES},
+                        half_at(block + 80),
+                        half_at(block + 82)};
+    }
+    static MEMBER Scale half_whole(const HalfHead &head) { return Scale{head.d, -head.dmin}; }
+    static MEMBER Scale half_part(const HalfHead &head, u32 i) { return Scale{0.0f, head.minimums.value(i)}; }
+    static MEMBER u32 folded(u32 quad, const HalfHead &head, u32 i) { return quad * head.scales[i]; } // at most 3 * 15
+    static MEMBER f32 minimum(const u8 *block, u32 lane, u32 four) { return byte_at(block[4 * four + lane] >> 4, 0); }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
         const u32 both = block[piece(place.unit, place.index)];
@@ -186,6 +214,11 @@ struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 
     }
     static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) { return raw.fields[w] & (0x03030303u << (2 * i)); }
     static MEMBER u32 lift(u32 i) { return 1u << (2 * i); }
+    // Four times a folded integer is at most 180.
+    template <u32 N> static MEMBER u32 pair_lifted(const Raw<N> &raw, u32 w, u32 i) {
+        return (raw.fields[w] >> (4 * (i / 2))) & (0x03030303u << (2 * (i % 2)));
+    }
+    static MEMBER u32 pair_lift(u32 pair) { return 1u << (2 * (pair % 2)); }
 };
 
 // Bits that stand in a field above another: moved to the left for i < MIDDLE, to the right beyond.
@@ -206,14 +239,30 @@ struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes
                      (bits[1] & 0x000f000fu) | ((bits[2] << 2) & 0x00300030u)},
                     half_at(block + 108)};
     }
+    struct HalfHead {
+        EightBytes opposites; // 32 - scale, signed
+        f32 d;
+    };
+    static MEMBER HalfHead half_head(const u8 *block, u32 half) {
+        const Words<3> bits = words<3, ALIGN>(block + 96);
+        const u32 low = 4 * half;
+        const u32 first = ((bits[0] >> low) & NIBBLES) | ((half ? bits[2] : bits[2] << 4) & 0x30303030u);
+        const u32 last = ((bits[1] >> low) & NIBBLES) | ((half ? bits[2] >> 2 : bits[2] << 2) & 0x30303030u);
+        // 128 more, so that no byte borrows from the next.
+        return HalfHead{{(0xa0a0a0a0u - first) ^ 0x80808080u, (0xa0a0a0a0u - last) ^ 0x80808080u}, half_at(block + 108)};
+    }
+    static MEMBER Scale half_whole(const HalfHead &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
+    static MEMBER Scale half_part(const HalfHead &, u32) { return Scale{0.0f, 0.0f}; }
     static MEMBER Scale whole(const Head &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{FOLDED_SIGN * (head.scales.value(i) - 32.0f), 0.0f}; }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return 32 - (i32)head.scales[i]; }
-    // The opposite of the product, which lies between -128 and 124 where the product itself may be 128. Bytes are signed, so the
-    // borrows between them are kept away by an offset.
+    // The opposite of the product, which lies between -128 and 124 where the product itself may be 128. 128 more, which keeps
+    // borrows away from the bytes, is (integer - 4) * (32 - scale) + 128.
     static constexpr f32 FOLDED_SIGN = -1.0f;
-    static MEMBER u32 folded(u32 quad, const Head &head, u32 i) {
-        return ((0x04040404u - quad) * (head.scales[i] - 32) + 0x80808080u) ^ 0x80808080u;
+    static constexpr u32 FOLDED_ZERO = 128;
+    static MEMBER u32 folded(u32 quad, const HalfHead &head, u32 i) {
+        const u32 opposite = head.opposites.extended(i);
+        return quad * opposite + multiplied(opposite, -0x04040404u, 0x80808080u);
     }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
@@ -253,6 +302,16 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
         const u32 shift = 8 * (unit % 2);
         return Head{{words<1, ALIGN>(scales)[0] >> shift, words<1, ALIGN>(scales + 4)[0] >> shift}, half_at(block + 208)};
     }
+    struct HalfHead {
+        EightBytes scales;
+        f32 d;
+    };
+    static MEMBER HalfHead half_head(const u8 *block, u32 half) {
+        const u8 *scales = block + 192 + 8 * half;
+        return HalfHead{{words<1, ALIGN>(scales)[0], words<1, ALIGN>(scales + 4)[0]}, half_at(block + 208)};
+    }
+    static MEMBER Scale half_whole(const HalfHead &head) { return Scale{head.d, 0.0f}; }
+    static MEMBER Scale half_part(const HalfHead &head, u32 i) { return Scale{head.scales.signed_value(i), 0.0f}; }
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.signed_value(i), 0.0f}; }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return (i8)head.scales[i]; }
@@ -284,7 +343,7 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
 template <u32 BYTES_> struct QuarterFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
     static constexpr u32 STRIP_BLOCKS = BYTES == 144 ? 7 : 5;
-    static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false, LIFTS = false;
+    static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }
     static MEMBER Place place(u32 piece) { return Place{piece / 4, piece % 4}; }
@@ -307,12 +366,16 @@ template <u32 BYTES_> struct QuarterFormat {
         return Scale{byte_at(head.scales, i / 2), byte_at(head.minimums, i / 2)};
     }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return (i32)(i / 2 ? head.scales >> 8 : head.scales & 0xff); }
+    static MEMBER f32 minimum(const u8 *block, u32 lane, u32 four) {
+        const u32 low = block[8 + lane], high = block[12 + lane];
+        return byte_at(four ? (high >> 4) | ((low >> 2) & 0x30) : low & 0x3f, 0);
+    }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) { return scale(head(block, place.unit), place.index); }
 };
 
 struct Q4K : QuarterFormat<144> {
-    static constexpr bool LIFTS = MIXED_DOT;
+    static constexpr bool LIFTS = MIXED_DOT, PAIRS_LIFT = true;
     template <u32 N> struct Raw {
         Words<N> nibbles[2];
     };
@@ -327,10 +390,12 @@ struct Q4K : QuarterFormat<144> {
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) >> (4 * (i / 2))) & NIBBLES;
     }
-    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) {
+    template <u32 N> static MEMBER u32 pair_lifted(const Raw<N> &raw, u32 w, u32 i) {
         return (i & 1 ? raw.nibbles[1][w] : raw.nibbles[0][w]) & (NIBBLES << (4 * (i / 2)));
     }
-    static MEMBER u32 lift(u32 i) { return 1u << (4 * (i / 2)); }
+    static MEMBER u32 pair_lift(u32 pair) { return 1u << (4 * pair); }
+    static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) { return pair_lifted(raw, w, i); }
+    static MEMBER u32 lift(u32 i) { return pair_lift(i / 2); }
 };
 
 struct Q5K : QuarterFormat<176> { // as Q4K, with 32 bytes of fifth bits before the nibbles: bit u of byte l for weight 32 * u + l

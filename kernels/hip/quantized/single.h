@@ -7,10 +7,6 @@
 constexpr u32 SINGLE_MOST = 16384; // activations at most
 constexpr u32 SINGLE_THREADS = 512;
 
-#if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 900
-#define STAGED_ROWS 1
-#endif
-
 // Rows that a team takes together: they share the work of reading activations, and a copy of more rows moves faster. As measured
 // on an H200; src/quantized/single.rs has the same.
 #if defined(STAGED_ROWS)
@@ -129,7 +125,6 @@ DEVICE void multiply_record(const Unit<F, ROWS> &weights, const u8 *record, DotF
 }
 
 #if defined(STAGED_ROWS)
-constexpr u32 STAGE_TEAM = 32;
 constexpr u32 STAGE_TEAMS = SINGLE_THREADS / STAGE_TEAM;
 constexpr u32 STAGE_AHEAD = 10; // teams that ask for weights before any have come: 50 KB of a compute unit, as measured on an H200
 
@@ -142,35 +137,23 @@ struct Stage {
     MEMBER Stage(u8 *from, u32 bytes, u32 copies) : bytes(bytes), parity(0) {
         const u32 team = thread_x() / STAGE_TEAM;
         at = from + 8 * STAGE_TEAMS + team * bytes;
-        address = (u32)__cvta_generic_to_shared(at);
-        barrier = (u32)__cvta_generic_to_shared(from + 8 * team);
+        address = shared_address(at);
+        barrier = shared_address(from + 8 * team);
         if (thread_x() % STAGE_TEAM == 0) {
-            asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(copies) : "memory");
-            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+            expect_arrivals(barrier, copies);
+            arrivals_are_expected();
         }
         meet();
     }
     // What the threads of the team did before comes before what they do next.
     static MEMBER void meet() { __syncwarp(); }
-    // Asks for `count` bytes, which come to `offset` of the place of the team `later` after this one; one of the copies. Whole 16
-    // bytes come: the last may reach past the end of the weights, but not past a page.
+    // Asks for `count` bytes, which come to `offset` of the place of the team `later` after this one; one of the copies.
     MEMBER void fetch(u32 later, const u8 *from, u32 count, u32 offset) const {
-        const u32 skew = (u32)(u64)from & 15, size = (count + skew + 15) & ~15u, arrival = barrier + 8 * later;
-        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrival), "r"(size) : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                         address + later * bytes + offset),
-                     "l"(from - skew), "r"(size), "r"(arrival)
-                     : "memory");
+        fetch_bytes(address + later * bytes + offset, from, count, barrier + 8 * later);
     }
     // Until all copies are there.
     MEMBER void wait() {
-        asm volatile("{\n"
-                     ".reg .pred done;\n"
-                     "again%=: mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
-                     "@!done bra again%=;\n"
-                     "}" ::"r"(barrier),
-                     "r"(parity)
-                     : "memory");
+        wait_for_arrivals(barrier, parity);
         parity ^= 1;
     }
 };
@@ -197,8 +180,6 @@ DEVICE void put_rows(const DotFloats (&running)[ROWS][1], const Output &out, u32
     const u32 row = first + lane / EACH;
     if (lane % EACH == 0 && row < rows) out.put(row, sum[0]);
 }
-
-extern __shared__ Vec<u32, 4> staged_bytes[];
 
 // Groups of ROWS rows go round the blocks, so that each has as many of them as the others. `chunk` units of a row come at a time, a
 // multiple of 32, which is a multiple of 16 bytes in every format. Where that is all of a row, the group comes in one copy:

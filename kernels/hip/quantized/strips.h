@@ -1,15 +1,13 @@
 // Weights times eight activations, or a few times eight, on matrix units: a strip is 16 rows of weights.
 // A team of 32 threads multiplies the integers of a strip, 32 of each row, with the bytes of eight activations in one
-// instruction. The weights pass through shared memory, where unaligned blocks cost nothing and the next ones arrive while
-// these are multiplied. Where there is no such instruction, dot products of four bytes give the same sums.
+// instruction; where there is no such instruction, dot products of four bytes give the same sums. The weights pass through shared
+// memory, where unaligned blocks cost nothing and the next ones arrive while these are multiplied: strips_loaded.h and
+// strips_staged.h have two ways to do that, this file what becomes of a chunk.
 #pragma once
 
 constexpr u32 STRIP_ROWS = 16;
 constexpr u32 STRIP_COLUMNS = 8;
 constexpr u32 STRIP_TEAM = 32;
-constexpr u32 STRIP_SPLITS = 4; // teams of a block: they share the rows of one strip, a chunk each in turn
-constexpr u32 STRIP_THREADS = STRIP_SPLITS * STRIP_TEAM;
-constexpr u32 STRIP_STAGES = 2;
 constexpr u32 CHUNK = 256; // weights of a row that pass through shared memory together
 
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 800
@@ -19,8 +17,10 @@ constexpr u32 CHUNK = 256; // weights of a row that pass through shared memory t
 // Words of a piece that a thread takes out of its bytes: one, where the matrix unit collects the others from its neighbours.
 #if defined(MATRIX_UNITS)
 constexpr u32 STRIP_WORDS = 1;
+constexpr bool MATRIX_OFFSETS = true; // offsets of scales in parts are the unit's work, too
 #else
 constexpr u32 STRIP_WORDS = 4;
+constexpr bool MATRIX_OFFSETS = false;
 #endif
 
 // Sums of products begin with these bits, an f32 with room for 22 bits and a sign: what is added to them as integers is added to
@@ -71,6 +71,7 @@ struct IntoStrip {
 // `rows` finds the start of an activation, whose elements lie `stride` apart.
 template <typename T>
 DEVICE void quantize_strips(const T *RESTRICT source, const Layout &rows, u64 stride, const StripRows &to) {
+    call_successor();
     const u32 index = (block_x() * QUANTIZE_THREADS + thread_x()) / QUANTIZE_LANES;
     const bool inside = index < to.block_count;
     const Division split = divide(inside ? index : to.block_count - 1, to.blocks_per_row);
@@ -94,82 +95,99 @@ template <typename F> struct Chunk {
     static constexpr u32 GROUPS = CHUNK / ACTIVATION_BLOCK / PAIRS, BLOCK_GROUPS = GROUPS / BLOCKS;
 };
 
-// Copies 16 bytes, or the first `count` of them, to shared memory. They may be on their way until copies_have_arrived().
-DEVICE void copy_ahead(u8 *to, const u8 *from, u32 count) {
-#if defined(MATRIX_UNITS)
-    const u32 at = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(count) : "memory");
-#else
-    if (count == 16) {
-        *(Vec<u32, 4> *)to = *(const Vec<u32, 4> *)from;
-    } else {
-        for (u32 i = 0; i < count; i++) to[i] = from[i];
-    }
-#endif
+// Whether the integers of a pair stay where they lie in a word: where the unit takes unsigned bytes.
+template <typename F> constexpr bool STRIP_LIFTS = STRIP_WORDS == 1 && F::PAIRS_LIFT;
+template <typename F> DEVICE f32 strip_lift(u32 pair) {
+    if constexpr (STRIP_LIFTS<F>) return (f32)F::pair_lift(pair);
+    return 1.0f;
 }
 
-// The copies that a team began before are there, for all of its threads.
-DEVICE void copies_have_arrived() {
-#if defined(MATRIX_UNITS)
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncwarp();
-#else
-    barrier();
-#endif
-}
+// The scales of a group: of one unit, or of the two that share bytes.
+template <typename F, u32 MERGE = F::MERGE> struct StripHead {
+    typedef typename F::Head Type;
+    static MEMBER Type of(const u8 *block, u32 group) { return F::head(block, group); }
+    static MEMBER Scale whole(const Type &head) { return F::whole(head); }
+    static MEMBER Scale part(const Type &head, u32 i) { return F::part(head, i); }
+};
+template <typename F> struct StripHead<F, 1> {
+    typedef typename F::HalfHead Type;
+    static MEMBER Type of(const u8 *block, u32 group) { return F::half_head(block, group); }
+    static MEMBER Scale whole(const Type &head) { return F::half_whole(head); }
+    static MEMBER Scale part(const Type &head, u32 i) { return F::half_part(head, i); }
+};
 
 // What a thread takes of one of its two rows: the integers and the scales of a group.
 template <typename F> struct StripRow {
     typename F::template Raw<STRIP_WORDS> raw[Chunk<F>::UNITS];
-    typename F::Head head[Chunk<F>::UNITS];
+    typename StripHead<F>::Type head;
 
     MEMBER void take(const u8 *block, u32 group, u32 first) {
         UNROLL_ON_GPU
-        for (u32 u = 0; u < Chunk<F>::UNITS; u++) {
-            raw[u] = F::template raw<STRIP_WORDS>(block, Chunk<F>::UNITS * group + u, first);
-            head[u] = F::head(block, Chunk<F>::UNITS * group + u);
-        }
+        for (u32 u = 0; u < Chunk<F>::UNITS; u++) raw[u] = F::template raw<STRIP_WORDS>(block, Chunk<F>::UNITS * group + u, first);
+        head = StripHead<F>::of(block, group);
     }
     // Either piece of a pair.
     MEMBER Words<STRIP_WORDS> piece(u32 pair, u32 half) const {
         Words<STRIP_WORDS> out;
         UNROLL_ON_GPU
         for (u32 w = 0; w < STRIP_WORDS; w++) {
-            if constexpr (F::MERGE == 2) {
-                out[w] = F::quad(raw[0], w, 2 * pair + half);
-            } else if constexpr (F::FOLDS) {
-                out[w] = F::folded(F::quad(raw[half], w, pair), head[half], pair);
+            const auto &own = raw[F::MERGE == 2 ? 0 : half];
+            const u32 i = F::MERGE == 2 ? 2 * pair + half : pair;
+            if constexpr (STRIP_LIFTS<F>) {
+                out[w] = F::pair_lifted(own, w, i);
             } else {
-                out[w] = F::quad(raw[half], w, pair);
+                out[w] = F::quad(own, w, i);
             }
+            if constexpr (F::FOLDS) out[w] = F::folded(out[w], head, 2 * pair + half);
         }
         return out;
     }
     // Its scale and offset before those of the block.
     MEMBER Scale part(u32 pair, u32 half) const {
-        if constexpr (F::MERGE == 2) return F::part(head[0], 2 * pair);
-        return F::part(head[half % Chunk<F>::UNITS], pair);
+        return StripHead<F>::part(head, 2 * pair + half);
     }
+};
+
+// A chunk of the activations of GROUPS groups of columns.
+template <u32 GROUPS> struct StripChunk {
+    const u32 *words;
+    const f32 *marks;
+    u32 k; // of a row
+
+    MEMBER StripChunk(const u32 *first_word, const f32 *first_mark, u32 k, u32 chunk)
+        : words(first_word + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_WORDS)),
+          marks(first_mark + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_MARKS)), k(k) {}
+    MEMBER const u32 *block_words(u32 group, u32 block) const {
+        return words + ((u64)group * (2 * k) + block * STRIP_BLOCK_WORDS);
+    }
+    MEMBER const f32 *block_marks(u32 group, u32 block) const { return marks + ((u64)group * k + block * STRIP_BLOCK_MARKS); }
 };
 
 // Raised dot products of two rows (thread / 4 and that + 8) with two activations (thread % 4 * 2 and the next): of both halves of
 // a block together, or, where SPLIT, of either.
-template <bool SPLIT>
+template <bool SPLIT, bool UNSIGNED>
 DEVICE void strip_dots(const Words<STRIP_WORDS> (&weights)[2][2], const u32 *block, u32 lane, u32 (&dots)[SPLIT ? 2 : 1][4]) {
 #if defined(MATRIX_UNITS)
     const Vec<u32, 2> bytes = load<2>(block + 2 * lane);
     if constexpr (SPLIT) {
-        UNROLL
+        UNROLL_ON_GPU
         for (u32 half = 0; half < 2; half++) {
             asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
                 : "=r"(dots[half][0]), "=r"(dots[half][1]), "=r"(dots[half][2]), "=r"(dots[half][3])
                 : "r"(weights[0][half][0]), "r"(weights[1][half][0]), "r"(bytes[half]), "r"(RAISED_BITS));
         }
     } else {
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
-            : "=r"(dots[0][0]), "=r"(dots[0][1]), "=r"(dots[0][2]), "=r"(dots[0][3])
-            : "r"(weights[0][0][0]), "r"(weights[1][0][0]), "r"(weights[0][1][0]), "r"(weights[1][1][0]), "r"(bytes[0]),
-              "r"(bytes[1]), "r"(RAISED_BITS));
+#define STRIP_PRODUCT(type)                                                                                                      \
+    asm("mma.sync.aligned.m16n8k32.row.col.s32." type ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};" \
+        : "=r"(dots[0][0]), "=r"(dots[0][1]), "=r"(dots[0][2]), "=r"(dots[0][3])                                                 \
+        : "r"(weights[0][0][0]), "r"(weights[1][0][0]), "r"(weights[0][1][0]), "r"(weights[1][1][0]), "r"(bytes[0]),             \
+          "r"(bytes[1]), "r"(RAISED_BITS))
+        if constexpr (UNSIGNED) {
+            STRIP_PRODUCT("u8");
+        } else {
+            STRIP_PRODUCT("s8");
+        }
+#undef STRIP_PRODUCT
     }
 #else
     UNROLL_ON_GPU
@@ -193,38 +211,45 @@ template <u32 GROUPS> struct StripSums {
 
 // A pair of pieces of either row, times a block of each activation. What belongs to offsets goes to `less`.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const u32 *block, const f32 *marks, u32 pitch, u32 lane,
+DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChunk<GROUPS> &chunk, u32 block, u32 lane,
                           StripSums<GROUPS> &sum, StripSums<GROUPS> &less) {
-    constexpr bool SPLIT = F::MERGE == 1 && !F::FOLDS, OFFSETS = F::HAS_OFFSET, HALVES = F::MERGE == 1;
+    constexpr bool SPLIT = F::MERGE == 1 && !F::FOLDS, HALVES = F::MERGE == 1;
+    constexpr bool OFFSETS = F::HAS_OFFSET && !(MATRIX_OFFSETS && F::IN_PARTS);
+    // Folded integers have no zero left, but may have got one. It stays where that is unsigned bytes and a mark to be read: with more
+    // groups of columns, with as many marks, it is better taken away from the weights.
+    constexpr bool BIASED = F::FOLDS && F::ZERO, UNSIGNED = STRIP_LIFTS<F> || (BIASED && STRIP_WORDS == 1 && GROUPS == 1);
+    constexpr bool ZERO = BIASED ? UNSIGNED : F::ZERO != 0;
     Words<STRIP_WORDS> weights[2][2];
     Scale part[2][2];
     UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) {
         weights[i / 2][i % 2] = row[i / 2].piece(pair, i % 2);
+        UNROLL_ON_GPU
+        for (u32 w = 0; w < STRIP_WORDS && BIASED && !UNSIGNED; w++) weights[i / 2][i % 2][w] ^= 0x80808080u;
         part[i / 2][i % 2] = row[i / 2].part(pair, i % 2);
     }
     UNROLL_ON_GPU
     for (u32 g = 0; g < GROUPS; g++) {
-        const f32 *mark = marks + (u64)g * pitch;
-        const auto marked = [&](u32 kind) { return load<2>(mark + STRIP_COLUMNS * kind); };
+        const f32 *marks = chunk.block_marks(g, block) + 2 * (lane % 4);
+        const auto marked = [&](u32 kind) { return load<2>(marks + STRIP_COLUMNS * kind); };
         u32 dots[SPLIT ? 2 : 1][4];
-        strip_dots<SPLIT>(weights, block + (u64)g * (2 * pitch), lane, dots);
-        const Vec<f32, 2> step = marked(MARK_STEP);
+        strip_dots<SPLIT, UNSIGNED>(weights, chunk.block_words(g, block), lane, dots);
+        Vec<f32, 2> step = marked(MARK_STEP);
+        UNROLL_ON_GPU
+        for (u32 c = 0; c < 2; c++) step[c] *= 1.0f / strip_lift<F>(pair);
         Vec<f32, 2> extra[2];
         if (HALVES && (OFFSETS || SPLIT)) {
             extra[0] = marked(MARK_HALVES), extra[1] = marked(MARK_HALVES + 1);
-        } else if (OFFSETS || F::ZERO) {
+        } else if (OFFSETS || ZERO) {
             extra[0] = marked(MARK_TOTAL);
         }
         UNROLL_ON_GPU
         for (u32 i = 0; i < 4; i++) {
             const u32 r = i / 2, c = i % 2;
-            // Folded integers have no zero left.
-            const bool zero = F::ZERO && !F::FOLDS;
-            f32 value = bit_cast<f32>(dots[0][i]) - (zero ? extra[0][c] : RAISED);
+            f32 value = bit_cast<f32>(dots[0][i]) - (ZERO ? extra[0][c] : RAISED);
             if constexpr (SPLIT) {
                 value = part[r][0].scale * value;
-                value += part[r][1].scale * (bit_cast<f32>(dots[1][i]) - (zero ? extra[1][c] : RAISED));
+                value += part[r][1].scale * (bit_cast<f32>(dots[1][i]) - (ZERO ? extra[1][c] : RAISED));
                 sum.at[g][i] += step[c] * value;
             } else if constexpr (F::FOLDS) {
                 sum.at[g][i] += step[c] * value;
@@ -237,26 +262,68 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const u32 *bloc
     }
 }
 
-// A chunk of the two rows that begin at `from`, or its first `groups` groups. Where scales are in parts, those of the block come last.
+#if defined(MATRIX_UNITS)
+// The minimums of a chunk, times what its offsets are multiplied with: floats of 11 bits, which the minimums have, and the others
+// have in two parts.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const u32 *words, const f32 *marks, u32 pitch, u32 lane,
+DEVICE void multiply_minimums(const u8 *const (&from)[2], const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &less) {
+    constexpr u32 COUNT = CHUNK / PIECE / F::MERGE, BITS = 0xffffe000u;
+    const u32 own = lane / 4 + (F::MERGE == 2 ? STRIP_BLOCK_MARKS * (lane % 4) + STRIP_COLUMNS * MARK_TOTAL
+                                              : STRIP_BLOCK_MARKS * (lane % 4 / 2) + STRIP_COLUMNS * (MARK_HALVES + lane % 2));
+    UNROLL_ON_GPU
+    for (u32 four = 0; four < COUNT / 4; four += 2) {
+        f32 minimum[4];
+        UNROLL_ON_GPU
+        for (u32 i = 0; i < 4; i++) minimum[i] = F::minimum(from[i % 2], lane % 4, four + i / 2);
+        UNROLL_ON_GPU
+        for (u32 g = 0; g < GROUPS; g++) {
+            u32 part[2][2];
+            UNROLL_ON_GPU
+            for (u32 i = 0; i < 2; i++) {
+                const f32 all = chunk.block_marks(g, (F::MERGE == 2 ? 4 : 2) * (four + i))[own];
+                part[0][i] = bit_cast<u32>(all) & BITS;
+                part[1][i] = bit_cast<u32>(all - bit_cast<f32>(part[0][i])) & BITS;
+            }
+            f32(&sum)[4] = less.at[g];
+            UNROLL_ON_GPU
+            for (u32 i = 0; i < 2; i++) {
+                asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                    : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                    : "r"(bit_cast<u32>(minimum[0])), "r"(bit_cast<u32>(minimum[1])), "r"(bit_cast<u32>(minimum[2])),
+                      "r"(bit_cast<u32>(minimum[3])), "r"(part[i][0]), "r"(part[i][1]));
+            }
+        }
+    }
+}
+#endif
+
+// A group of the two rows whose chunks begin at `from`.
+template <typename F, u32 GROUPS>
+DEVICE void multiply_group(const u8 *const (&from)[2], u32 group, const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &sum,
+                           StripSums<GROUPS> &less, Scale (&whole)[2]) {
+    typedef Chunk<F> C;
+    StripRow<F> row[2];
+    UNROLL_ON_GPU
+    for (u32 r = 0; r < 2; r++) {
+        row[r].take(from[r] + group / C::BLOCK_GROUPS * F::BYTES, group % C::BLOCK_GROUPS, STRIP_WORDS == 1 ? lane % 4 : 0);
+        whole[r] = StripHead<F>::whole(row[r].head);
+    }
+    UNROLL_ON_GPU
+    for (u32 p = 0; p < C::PAIRS; p++) multiply_pair<F>(row, p, chunk, group * C::PAIRS + p, lane, sum, less);
+}
+
+// A chunk of the two rows, or its first `groups` groups. Where scales are in parts, those of the block come last.
+template <typename F, u32 GROUPS>
+DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const StripChunk<GROUPS> &chunk, u32 lane,
                            StripSums<GROUPS> &sum) {
     typedef Chunk<F> C;
     StripSums<GROUPS> part = {}, less = {};
     Scale whole[2];
+#if defined(MATRIX_UNITS)
+    if constexpr (F::HAS_OFFSET && F::IN_PARTS) multiply_minimums<F>(from, chunk, lane, less);
+#endif
     const auto group = [&](u32 g) {
-        StripRow<F> row[2];
-        UNROLL_ON_GPU
-        for (u32 r = 0; r < 2; r++) {
-            row[r].take(from[r] + g / C::BLOCK_GROUPS * F::BYTES, g % C::BLOCK_GROUPS, STRIP_WORDS == 1 ? lane % 4 : 0);
-            whole[r] = F::whole(row[r].head[0]);
-        }
-        UNROLL_ON_GPU
-        for (u32 p = 0; p < C::PAIRS; p++) {
-            const u32 at = g * C::PAIRS + p;
-            multiply_pair<F, GROUPS>(row, p, words + at * STRIP_BLOCK_WORDS, marks + at * STRIP_BLOCK_MARKS, pitch, lane,
-                                     F::IN_PARTS ? part : sum, F::IN_PARTS ? less : sum);
-        }
+        multiply_group<F>(from, g, chunk, lane, F::IN_PARTS ? part : sum, F::IN_PARTS ? less : sum, whole);
     };
     if (ALL_WAYS && (C::BLOCKS == 1 || groups == C::GROUPS)) {
         UNROLL_ON_GPU
@@ -270,95 +337,5 @@ DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const u32 *wo
         const u32 g = i / 4, at = i % 4;
         sum.at[g][at] += whole[at / 2].scale * part.at[g][at];
         if (F::HAS_OFFSET) sum.at[g][at] += whole[at / 2].offset * less.at[g][at];
-    }
-}
-
-template <typename F, u32 GROUPS>
-DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const f32 *RESTRICT marks, const Output &out, u32 rows,
-                   u32 k, u32 columns) {
-    typedef Chunk<F> C;
-    constexpr u32 STAGE = STRIP_ROWS * C::PITCH;
-    __shared__ Vec<u32, 4> ring[STRIP_SPLITS * STRIP_STAGES * STAGE / 16];
-    const u32 lane = thread_x() % STRIP_TEAM, team = thread_x() / STRIP_TEAM;
-    u8 *own = (u8 *)ring + team * (STRIP_STAGES * STAGE);
-    const u32 first = block_x() * STRIP_ROWS, first_column = block_y() * (GROUPS * STRIP_COLUMNS);
-    const u32 chunks = ceil_div(k, CHUNK);
-    // Rows past the end repeat the last one and are not stored.
-    const u32 last = min_of(STRIP_ROWS, rows - first) - 1, row_bytes = k / F::ELEMENTS * F::BYTES;
-    const u8 *strip = weights + (u64)first * row_bytes;
-    // Neighbouring threads copy neighbouring 16 bytes. Where those are in a row does not change from chunk to chunk if a chunk is a
-    // multiple of 16 bytes.
-    constexpr u32 COPIES = STRIP_ROWS * C::PIECES, TURNS = ceil_div(COPIES, STRIP_TEAM);
-    constexpr bool STEADY = C::BYTES % 16 == 0;
-    u32 source[TURNS], place[TURNS];
-    UNROLL_ON_GPU
-    for (u32 i = 0; i < TURNS; i++) {
-        const u32 row = (lane + STRIP_TEAM * i) / C::PIECES, piece = (lane + STRIP_TEAM * i) % C::PIECES;
-        source[i] = row * row_bytes;
-        if (STEADY) source[i] = (source[i] & ~15u) + 16 * piece;
-        place[i] = row * C::PITCH + 16 * piece;
-    }
-    const auto fetch = [&](u32 chunk, u32 stage) {
-        if (chunk >= chunks) return;
-        u8 *to = own + stage * STAGE;
-        if (first + STRIP_ROWS < rows) {
-            UNROLL_ON_GPU
-            for (u32 i = 0; i < TURNS; i++) {
-                if (COPIES % STRIP_TEAM != 0 && i + 1 == TURNS && lane + STRIP_TEAM * i >= COPIES) continue;
-                u32 at = source[i] + chunk * C::BYTES;
-                if (!STEADY) at = (at & ~15u) + 16 * ((lane + STRIP_TEAM * i) % C::PIECES);
-                copy_ahead(to + place[i], strip + at, 16);
-            }
-            return;
-        }
-        // The last strip ends where the weights do: perhaps before its sixteenth row, and in the middle of 16 bytes.
-        const u32 bytes = (last + 1) * row_bytes;
-        NO_UNROLL
-        for (u32 i = lane; i < COPIES; i += STRIP_TEAM) {
-            const u32 row = i / C::PIECES, piece = i % C::PIECES;
-            const u32 at = ((min_of(row, last) * row_bytes + chunk * C::BYTES) & ~15u) + 16 * piece;
-            if (at < bytes) copy_ahead(to + row * C::PITCH + 16 * piece, strip + at, min_of(16u, bytes - at));
-        }
-    };
-    const auto row_at = [&](u32 row) { return min_of(row, last) * row_bytes; };
-    const u32 row[2] = {row_at(lane / 4), row_at(lane / 4 + 8)};
-    words += (u64)first_column * (k / 4);
-    marks += (u64)first_column * (k / STRIP_COLUMNS) + 2 * (lane % 4);
-    StripSums<GROUPS> sum = {};
-    fetch(team, 0);
-    NO_UNROLL
-    for (u32 turn = 0; turn * STRIP_SPLITS < chunks; turn++) {
-        const u32 chunk = turn * STRIP_SPLITS + team, stage = turn % STRIP_STAGES;
-        // Whoever has come here has also read the chunk before, whose place the next one takes.
-        copies_have_arrived();
-        fetch(chunk + STRIP_SPLITS, 1 - stage);
-        if (chunk >= chunks) continue;
-        const u8 *from[2];
-        UNROLL_ON_GPU
-        for (u32 r = 0; r < 2; r++) {
-            from[r] = own + stage * STAGE + (lane / 4 + 8 * r) * C::PITCH + ((row[r] + chunk * C::BYTES) & C::SKEW);
-        }
-        const u32 groups = min_of(C::GROUPS, (k - chunk * CHUNK) / (ACTIVATION_BLOCK * C::PAIRS));
-        multiply_chunk<F, GROUPS>(from, groups, words + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_WORDS),
-                                  marks + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_MARKS), k, lane, sum);
-    }
-    // The teams add up, a group of columns at a time: [column][row] of each.
-    constexpr u32 RESULTS = STRIP_ROWS * STRIP_COLUMNS, PITCH = RESULTS + 4;
-    f32 *partial = (f32 *)ring;
-    UNROLL_ON_GPU
-    for (u32 g = 0; g < GROUPS; g++) {
-        barrier();
-        UNROLL_ON_GPU
-        for (u32 i = 0; i < 4; i++) {
-            partial[team * PITCH + (lane % 4 * 2 + i % 2) * STRIP_ROWS + lane / 4 + 8 * (i / 2)] = sum.at[g][i];
-        }
-        barrier();
-        for (u32 at = thread_x(); at < RESULTS; at += STRIP_THREADS) {
-            f32 total = 0.0f;
-            UNROLL_ON_GPU
-            for (u32 t = 0; t < STRIP_SPLITS; t++) total += partial[t * PITCH + at];
-            const u32 r = first + at % STRIP_ROWS, c = first_column + STRIP_COLUMNS * g + at / STRIP_ROWS;
-            if (r < rows && c < columns) out.put((u64)c * rows + r, total);
-        }
     }
 }

@@ -1,8 +1,10 @@
 //! Products of a few activations on matrix units: sixteen rows of weights, a strip, by eight activations in one instruction.
-//! Where that pays is a table; the kernels are in `hip/quantized/strips.h`.
+//! Where that pays is a table, and so is how weights pass through shared memory where they come by themselves; the kernels are in
+//! `hip/quantized/strips.h` and the two headers beside it.
 
 use super::product::{ActivationRows, Target, QUANTIZE_LANES, QUANTIZE_THREADS};
-use super::Blocks;
+use super::single::{staged, RESERVED};
+use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::layout::Divider;
 use crate::registry::Id;
@@ -13,8 +15,8 @@ use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result};
 /// As in `hip/quantized/strips.h` and `activations.h`.
 const STRIP_ROWS: u64 = 16;
 const STRIP_COLUMNS: usize = 8;
-const STRIP_THREADS: u32 = 128;
 const ACTIVATION_BLOCK: usize = 32;
+const CHUNK: usize = 256;
 /// Bytes of the marks beside the 32 bytes of a block of activations.
 const MARK_BYTES: usize = 16;
 
@@ -25,6 +27,28 @@ const MARK_BYTES: usize = 16;
 /// For 14336 x 4096 on an H200, eight activations take 17 us (Q4_0) to 26 us (Q6K) and sixteen 22 to 31 us. The weights are read
 /// again for every sixteen; from 49 on, widening them (`large`) takes less.
 const STRIPS: [(&str, u64); 2] = [("sm_", 48), ("host", 16)];
+
+/// Threads of a block, as in `hip/quantized/strips_loaded.h`.
+const LOADED_THREADS: u32 = 128;
+
+/// As in `hip/quantized/strips_staged.h`: teams of 32 threads that multiply, and strips whose sums are in shared memory at a time.
+const STAGED_TEAMS: usize = 16;
+const TOGETHER: usize = 4;
+
+/// The most chunks of a stage, one for each team, and shared memory for stages: what is left of it is a cache, and has the
+/// activations. As measured on an H200.
+const SEGMENT: usize = STAGED_TEAMS;
+const STAGED_BYTES: usize = 130 << 10;
+
+/// Whole stages that may be on their way at a time. With more of them, the first comes hardly earlier than the last. As measured.
+const fn ahead(format: BlockFormat) -> usize {
+    use BlockFormat::*;
+    match format {
+        Q2K => 3,
+        Q5_0 | Q5_1 | Q5K | Q6K => 1,
+        _ => 2,
+    }
+}
 
 /// The longest rows of weights, whose bytes the kernels count in 32 bits for sixteen rows.
 const LONGEST: usize = 1 << 26;
@@ -42,6 +66,47 @@ pub(super) fn most(device: &Device, machine: Machine, columns: usize) -> u64 {
 fn row_for(arch: &str) -> u64 {
     let old = arch.strip_prefix("sm_").is_some_and(|version| version.parse().unwrap_or(80) < 80);
     STRIPS.iter().find(|(name, _)| arch.starts_with(name) && !old).map_or(0, |(_, most)| *most)
+}
+
+/// What is added to the bytes of Q3K, as in `hip/quantized/formats.h`.
+const FOLDED_ZERO: f32 = 128.0;
+
+/// How a block goes through its strips (`hip/quantized/strips_staged.h`). Nothing, where threads load their weights themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stages {
+    /// Chunks of a row in a stage.
+    segment: u32,
+    /// In shared memory.
+    count: u32,
+    /// On their way at a time.
+    ahead: u32,
+    shared_bytes: u32,
+}
+
+impl Stages {
+    /// For rows of `columns` weights and `groups` times eight activations, within `room` bytes.
+    fn within(format: BlockFormat, columns: usize, groups: usize, room: usize) -> Self {
+        let chunks = columns.div_ceil(CHUNK);
+        let segment = chunks.div_ceil(chunks.div_ceil(SEGMENT));
+        let bytes = segment * CHUNK / format.block_size() * format.block_bytes();
+        // Rows begin anywhere in 16 bytes if blocks do, and are an odd number of 16 bytes apart.
+        let skew = match format.block_bytes() {
+            bytes if bytes.is_multiple_of(16) => 0,
+            bytes if bytes.is_multiple_of(4) => 12,
+            _ => 14,
+        };
+        let place = STRIP_ROWS as usize * 16 * ((bytes + skew).div_ceil(16) | 1);
+        let sums = TOGETHER * groups * STAGED_TEAMS * STRIP_ROWS as usize * STRIP_COLUMNS * 4;
+        // Two barriers for each.
+        let count = (room.saturating_sub(sums).min(STAGED_BYTES) / (place + 16)).clamp(2, 24);
+        let ahead = (ahead(format) * SEGMENT / segment).min(count);
+        Self {
+            segment: segment as u32,
+            count: count as u32,
+            ahead: ahead as u32,
+            shared_bytes: (sums + count * (place + 16)) as u32,
+        }
+    }
 }
 
 /// `hip/quantized/strips.h` has the same.
@@ -80,7 +145,10 @@ impl Kernels {
         let room = groups * each * blocks;
         let memory = out.stream().alloc::<u8>(room * (ACTIVATION_BLOCK + MARK_BYTES))?;
         let (words, marks) = (memory.ptr(), memory.ptr().offset(room * ACTIVATION_BLOCK));
-        let (zero, has_offset) = format.zero();
+        let (zero, has_offset) = match format {
+            BlockFormat::Q3K => (FOLDED_ZERO, false),
+            _ => format.zero(),
+        };
         let to = StripRows {
             words,
             marks,
@@ -99,17 +167,28 @@ impl Kernels {
         // and the bytes and marks of all rows fit into the fresh buffer.
         unsafe { function.launch(out.stream(), config, &args)? };
         let function = self.quantized("strips", format, ending)?;
-        let grid = (rows.div_ceil(STRIP_ROWS) as u32, groups as u32);
-        let args = (weights.ptr(), words, marks, target, rows as u32, columns as u32, batch.count as u32);
+        let device = out.stream().device();
+        let strips = rows.div_ceil(STRIP_ROWS) as u32;
+        let (stages, config) = if staged(device.base_arch()) {
+            let room = device.limits().shared_bytes_per_block.saturating_sub(RESERVED) as usize;
+            let stages = Stages::within(format, columns, each / STRIP_COLUMNS, room);
+            let grid = (strips.min(device.compute_units().max(1)), groups as u32);
+            (stages, LaunchConfig::new(grid, (STAGED_TEAMS as u32 + 1) * 32).shared(stages.shared_bytes))
+        } else {
+            (Stages::default(), LaunchConfig::new((strips, groups as u32), LOADED_THREADS))
+        };
+        let (rows, columns, count) = (rows as u32, columns as u32, batch.count as u32);
+        let Stages { segment, count: places, ahead, .. } = stages;
+        let args = (weights.ptr(), words, marks, target, rows, columns, count, segment, places, ahead);
         // SAFETY: the parameters of `strips_*` in `hip/quantized.hip`; weights, activations and result have `rows`, whole groups
         // and `count * rows` of what it expects, and are borrowed for the launch.
-        unsafe { function.launch(out.stream(), LaunchConfig::new(grid, STRIP_THREADS), &args) }
+        unsafe { function.launch(out.stream(), config, &args) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::row_for;
+    use super::*;
 
     #[test]
     fn the_instruction_decides() {
@@ -117,5 +196,20 @@ mod tests {
         assert_eq!(row_for("sm_75"), 0);
         assert_eq!(row_for("gfx942"), 0);
         assert_eq!(row_for("gfx1100"), 0);
+    }
+
+    #[test]
+    fn stages_fit_into_shared_memory() {
+        let room = 226 * 1024; // of an H200
+        for format in BlockFormat::ALL.into_iter().filter(|format| !format.is_plain()) {
+            for columns in (256..=65_536).step_by(256) {
+                for groups in 1..=2 {
+                    let stages = Stages::within(format, columns, groups, room);
+                    assert!(stages.shared_bytes as usize <= room, "{format} {columns}: {stages:?}");
+                    assert!(stages.segment >= 1 && stages.segment as usize <= SEGMENT, "{format} {columns}: {stages:?}");
+                    assert!(stages.ahead <= stages.count, "{format} {columns}: {stages:?}");
+                }
+            }
+        }
     }
 }
