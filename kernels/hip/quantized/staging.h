@@ -45,27 +45,27 @@ DEVICE bool elected() {
 // past a page.
 DEVICE u32 copied_bytes(const u8 *from, u32 count) { return (count + ((u32)(u64)from & 15) + 15) & ~15u; }
 
+// Copies `size` bytes, both addresses and the size being multiples of 16.
+DEVICE void start_copy(u32 to, const u8 *from, u32 size, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+                 "r"(size), "r"(barrier)
+                 : "memory");
+}
+
 // An arrival, after which so many bytes have to come. A whole team calls this, and the next.
 DEVICE void expect_bytes(u32 barrier, u32 bytes) {
     if (elected()) asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 // Copies `count` bytes, from the last multiple of 16 before them on, to a multiple of 16.
 DEVICE void copy_bytes(u32 to, const u8 *from, u32 count, u32 barrier) {
-    const u8 *begin = from - ((u64)from & 15);
-    if (elected()) {
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(begin),
-                     "r"(copied_bytes(from, count)), "r"(barrier)
-                     : "memory");
-    }
+    if (elected()) start_copy(to, from - ((u64)from & 15), copied_bytes(from, count), barrier);
 }
 
 // The same by a single thread, and an arrival.
 DEVICE void fetch_bytes(u32 to, const u8 *from, u32 count, u32 barrier) {
-    const u32 skew = (u32)(u64)from & 15, size = copied_bytes(from, count);
+    const u32 size = copied_bytes(from, count);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(size) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from - skew), "r"(size), "r"(barrier)
-                 : "memory");
+    start_copy(to, from - ((u64)from & 15), size, barrier);
 }
 
 // Until all arrivals of a turn are there; `parity` is that of the turn.

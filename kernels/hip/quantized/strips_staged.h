@@ -1,6 +1,6 @@
 // The product by strips where weights come to shared memory by themselves. A block is all that a compute unit has room for, and
 // walks over strips: one team asks for the rows of the next ones, the others multiply a chunk each as they come, and nobody
-// waits for a neighbour before the end. What is done with a chunk is in strips.h.
+// waits for a neighbour before a few strips are done. What is done with a chunk is in strips.h.
 #pragma once
 
 #if defined(STAGED_ROWS)
@@ -18,8 +18,8 @@ DEVICE void meet_teams() { asm volatile("bar.sync 1, %0;" ::"n"(STRIP_TEAMS * ST
 // taken together in groups, and all of a group have their first segment before any has its second: the activations of a segment
 // stay in the cache that long.
 struct StripStage {
-    u32 segments, stages;           // of a row, in shared memory
-    u32 strips;                     // of the group
+    u32 segments, stages; // of a row, in shared memory
+    u32 strips;           // of the group
     u32 strip, segment, place, turn;
 
     MEMBER void begin(u32 count) { strips = count, strip = segment = 0; }
