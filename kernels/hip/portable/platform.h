@@ -132,7 +132,8 @@ DEVICE void device_fence() { __threadfence(); }
 // is still on its way to memory (`hip-cuda` does so for modules with the symbol below), and waits here until all of that
 // is done and seen. Elsewhere the queue itself waits, and there is nothing to do.
 // A kernel does not call its successor earlier than at its end, though it could: blocks that come to units still at work
-// are spread over them unevenly, and a grid of a few blocks a unit then takes up to a third longer (measured on an H200).
+// are spread over them unevenly, and a grid of a few blocks a unit then takes up to a third longer (measured on an H200). Only the
+// activations of a product by strips do, because its blocks have a unit each (quantized/staging.h).
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 900
 extern "C" __device__ const u32 hip_cuda_kernels_wait_by_themselves = 1;
 DEVICE void enter() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
