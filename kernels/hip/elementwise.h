@@ -158,40 +158,32 @@ DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out 
 // The side of a tile: 64 where an element is small, so that a line of it still fills a memory transaction.
 template <typename... T> struct TileSide { static constexpr u32 value = Widest<T...>::size <= 2 ? 64 : 32; };
 
-// The distance between lines of a tile in shared memory: an odd number of banks.
-template <typename T, u32 SIDE> struct TilePitch { static constexpr u32 value = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1); };
-
-// Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
-// stored, so that all its loads are in flight at once.
-template <u32 SIDE, typename T>
-DEVICE_SHARED void fill_tile(T *memory, const T *from, u64 row_stride, u64 col_stride, u32 first_row, u32 first_col, bool whole,
-                             u32 rows, u32 cols) {
-    constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART, PITCH = TilePitch<T, SIDE>::value;
-    const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
-    if (whole) {
-        const T *line = from + (first_row + r) * row_stride + (first_col + first) * col_stride;
-        T held[EACH];
-        UNROLL
-        for (u32 j = 0; j < EACH; j++) held[j] = line[j * APART * col_stride];
-        UNROLL
-        for (u32 j = 0; j < EACH; j++) memory[(first + j * APART) * PITCH + r] = held[j];
-    } else if (first_row + r < rows) {
-        NO_UNROLL
-        for (u32 c = first; c < SIDE && first_col + c < cols; c += APART)
-            memory[c * PITCH + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
-    }
-}
-
-// One tile of one input.
+// One tile of one input. The padding makes the distance between lines an odd number of banks.
 template <typename T, u32 SIDE> struct Tile {
-    static constexpr u32 pitch = TilePitch<T, SIDE>::value;
+    static constexpr u32 pitch = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
     T *memory;
     const T *from;
     bool swapped;
     u64 row_stride, col_stride;
 
-    MEMBER void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
-        if (swapped) fill_tile<SIDE>(memory, from, row_stride, col_stride, first_row, first_col, whole, rows, cols);
+    // Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
+    // stored, so that all its loads are in flight at once.
+    MEMBER_SHARED void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
+        if (!swapped) return;
+        constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART;
+        const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
+        if (whole) {
+            const T *line = from + (first_row + r) * row_stride + (first_col + first) * col_stride;
+            T held[EACH];
+            UNROLL
+            for (u32 j = 0; j < EACH; j++) held[j] = line[j * APART * col_stride];
+            UNROLL
+            for (u32 j = 0; j < EACH; j++) memory[(first + j * APART) * pitch + r] = held[j];
+        } else if (first_row + r < rows) {
+            NO_UNROLL
+            for (u32 c = first; c < SIDE && first_col + c < cols; c += APART)
+                memory[c * pitch + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
+        }
     }
 #if defined(GENERAL_ONLY)
     // All memory is alike, and strides tell the two kinds of inputs apart: a branch would become a loop of its own for every
@@ -202,7 +194,7 @@ template <typename T, u32 SIDE> struct Tile {
     }
     MEMBER T get(u32, u32, u32 r, u32 c) const { return from[r * row_stride + c * col_stride]; }
 #else
-    MEMBER const Tile &seen_from(u32, u32) const { return *this; }
+    MEMBER Tile seen_from(u32, u32) const { return *this; }
     MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
         if (swapped) return memory[c * pitch + r];
         return from[(first_row + r) * row_stride + (first_col + c) * col_stride];
@@ -210,10 +202,11 @@ template <typename T, u32 SIDE> struct Tile {
 #endif
 };
 
-// The results of a tile, of inputs that were seen from its first element.
+// The results of a tile, of inputs that were seen from its first element. They come by value: references change the order in
+// which nvrtc puts the loads, and on an H200 the sum with a transposed tensor then takes a sixth longer.
 template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
 DEVICE void tile_results(const Tiled<N> &shape, u32 first_row, u32 first_col, bool whole, const Params &params, Out *out,
-                         const Tiles &...tiles) {
+                         Tiles... tiles) {
     constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
     const u32 c = thread_x() % SIDE;
     Out *to = out + first_row * shape.row_stride[N] + (first_col + c);

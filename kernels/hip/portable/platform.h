@@ -32,13 +32,14 @@
 #define LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
 #endif
 
-// A function that kernels call. Always inlined: a call on AMD costs a stack and the caller's registers. DEVICE_SHARED is for what
-// many kernels have in common: the embedded device, which compiles every kernel whenever it is built, has that once. Nothing in
-// there may wait for other threads.
+// A function that kernels call. Always inlined: a call on AMD costs a stack and the caller's registers. DEVICE_SHARED and
+// MEMBER_SHARED are for what many kernels have in common: the embedded device, which compiles every kernel whenever it is built,
+// has that once. Nothing in there may wait for other threads.
 #if defined(TARGET_HOST)
 #define DEVICE static inline __attribute__((always_inline, unused))
 #define MEMBER inline __attribute__((always_inline))
 #define DEVICE_SHARED static __attribute__((noinline, unused))
+#define MEMBER_SHARED __attribute__((noinline))
 #elif defined(TARGET_NVIDIA)
 #define DEVICE static __device__ __forceinline__
 #define MEMBER __device__ __forceinline__
@@ -49,6 +50,7 @@
 
 #if !defined(DEVICE_SHARED)
 #define DEVICE_SHARED DEVICE
+#define MEMBER_SHARED MEMBER
 #endif
 
 // Whether there are the ways beside the general one that keep a GPU's memory busy. The embedded device gains nothing from them
