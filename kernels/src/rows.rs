@@ -14,7 +14,8 @@ pub(crate) const ROW_THREADS: u32 = 256;
 /// 16-byte pieces a thread keeps in registers, as in `hip/rows.h`.
 const KEPT: u64 = 4;
 
-/// 16-byte pieces a thread has in flight, as in `hip/rows.h` and `hip/reduce.hip`: the tiles that pieces of a row are made of.
+/// 16-byte pieces a thread has in flight, as in `hip/rows.h`, for the tiles that pieces of a row are made of. `hip/reduce.hip` has
+/// twice as many, and so half as many tiles.
 const AHEAD: u64 = 4;
 
 /// Contiguous rows as the kernels take them; `hip/rows.h` has the same.
@@ -115,7 +116,7 @@ impl Machine {
         Self { side_by_side: gpu || AS_ON_A_GPU.with(Cell::get), threads: units * u64::from(each) }
     }
 
-    /// The same with as many threads as kernels need that have 64 bytes each in flight, 1024 a compute unit: 64 KiB. Memory
+    /// The same with as many threads as kernels need that have 64 bytes or more in flight, 1024 a compute unit: 64 KiB. Memory
     /// answers within a microsecond, in which the share of a unit is 36 KiB on an H200 (4.8 TB/s, 132 units), 17 KiB on an
     /// MI300X (5.3 TB/s, 304) and 10 KiB on an RX 7900 XTX (0.96 TB/s, 96).
     pub fn reading_ahead(self) -> Self {

@@ -49,8 +49,9 @@ unsafe fn recognise(image: *const u8) -> Image {
     }
 }
 
-/// A global variable of this name in a module says that each of its kernels begins with `griddepcontrol.wait`. Such a kernel
-/// may come to the device's units while those in front of it in the stream still run, which hides what a launch costs there.
+/// A global variable of this name in a module says that each of its kernels waits by itself (`griddepcontrol.wait`) before it touches
+/// what kernels in front of it in the stream may still be writing. Such a kernel may come to the device's units while those
+/// end, which hides what a launch costs there.
 const WAITING_MODULE: &CStr = c"hip_cuda_kernels_wait_by_themselves";
 
 /// A kernel. Its handle, as callers have it, is the driver's pointer with a mark in the lowest bit, which is free because the
