@@ -41,6 +41,12 @@ template <typename T, typename Op> DEVICE T team_reduce(T value, const Team &tea
     return value;
 }
 
+// The same for what the threads of a team gathered. A map whose states take long to merge brings its own.
+template <typename Map> DEVICE typename Map::State merge_team(typename Map::State state, const Team &team, Map &map) {
+    typedef typename Map::State State;
+    return team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
+}
+
 // Combines the values of a team of `Team::across`; lane 0 gets the result.
 template <typename T, typename Op> DEVICE T team_reduce_across(T value, const Team &team, Op op) {
     if (team.size == 1) return value;
@@ -136,8 +142,9 @@ template <u32 N, typename T> DEVICE void store_passing(T *at, Vec<T, N> v) {
 // Vectors whose weights are in flight together: more would take the registers that other waves need.
 constexpr u32 WEIGHTS_AHEAD = 2;
 
-// PASSING where the row is read a second time, and the results must not push it out of the cache.
-template <bool PASSING, u32 N, u32 M, typename Map, typename T>
+// KEPT where a row is read once: vectors of a thread may then be past its end. Otherwise it is read a second time, and the
+// results must not push it out of the cache.
+template <bool KEPT, u32 N, u32 M, typename Map, typename T>
 DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32 columns, Map &map) {
     constexpr u32 ONCE = M < WEIGHTS_AHEAD ? M : WEIGHTS_AHEAD;
     UNROLL
@@ -147,14 +154,13 @@ DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32
         UNROLL
         for (u32 i = 0; i < ONCE; i++) {
             const u32 column = at + (k + i) * apart;
-            weights[i] = map.template weights<N>(column < columns ? column : 0);
+            weights[i] = map.template weights<N>(!KEPT || column < columns ? column : 0);
         }
         UNROLL
         for (u32 i = 0; i < ONCE; i++) {
             const u32 column = at + (k + i) * apart;
-            if (column >= columns) continue;
-            if constexpr (PASSING) store_passing<N>(out + column, map.apply(tiles[k + i], weights[i]));
-            else store<N>(out + column, map.apply(tiles[k + i], weights[i]));
+            if constexpr (!KEPT) store_passing<N>(out + column, map.apply(tiles[k + i], weights[i]));
+            else if (column < columns) store<N>(out + column, map.apply(tiles[k + i], weights[i]));
         }
     }
 }
@@ -164,7 +170,7 @@ template <typename Map, typename T> struct Apply {
     T *out;
     u32 columns;
     template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32 at, u32 apart) {
-        apply_at<true>(out, tiles, at, apart, columns, map);
+        apply_at<false>(out, tiles, at, apart, columns, map);
     }
 };
 template <u32 N, typename Map, typename T>
@@ -195,18 +201,16 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Map &m
     load_row(kept, row, columns, team, map.blank());
     State state = map.empty();
     map.take(state, kept);
-    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
-    map.settle(state, columns);
-    apply_at<false>(out, kept, team.lane * N, team.size * N, columns, map);
+    map.settle(merge_team(state, team, map), columns);
+    apply_at<true>(out, kept, team.lane * N, team.size * N, columns, map);
 }
 
 // Maps a longer row, which is read twice, the second time from the cache.
 template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T *out, u32 columns, const Team &team, Map &map) {
     typedef typename Map::State State;
     map.begin(row, columns);
-    State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
-    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
-    map.settle(state, columns);
+    const State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
+    map.settle(merge_team(state, team, map), columns);
     apply_row<N>(row, out, columns, team, Share{0, 1}, true, map);
 }
 
@@ -264,7 +268,7 @@ DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPi
     map.begin(row, piece.columns);
     State state = shape.vectors ? gather_row<Lanes<T>::count>(row, piece.columns, team, piece.share, map)
                                 : gather_row<1>(row, piece.columns, team, piece.share, map);
-    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
+    state = merge_team(state, team, map);
     if (unit < shape.units && team.lane == 0) states[unit] = state;
 }
 
@@ -280,8 +284,7 @@ DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, 
     const u32 pieces = piece.columns > 0 ? piece.share.count : 0;
     State state = map.empty();
     for (u32 i = team.lane; i < pieces; i += team.size) state = map.merge(state, of_row[i]);
-    state = team_reduce(state, team, [&](State a, State b) { return map.merge(a, b); });
-    map.settle(state, shape.columns);
+    map.settle(merge_team(state, team, map), shape.columns);
     if (shape.vectors) apply_row<Lanes<T>::count>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
     else apply_row<1>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
 }

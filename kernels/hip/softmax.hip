@@ -71,6 +71,14 @@ template <typename T, bool LOG> struct Softmax {
     }
 };
 
+// The largest element first, and then one exponential for each thread, not two for every pair of states.
+template <typename T, bool LOG>
+DEVICE typename Softmax<T, LOG>::State merge_team(typename Softmax<T, LOG>::State state, const Team &team, Softmax<T, LOG> &) {
+    const Compute<T> largest = team_reduce(state.largest, team, Greater());
+    const Compute<T> sum = state.sum * exp_below_zero_as(T(), state.largest - largest);
+    return typename Softmax<T, LOG>::State{largest, team_reduce(sum, team, Sum())};
+}
+
 template <u32 N, u32 M, typename T, bool LOG>
 DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softmax<T, LOG> &map) {
     typedef Compute<T> C;
