@@ -1,9 +1,10 @@
 // sum, min, max, argmin and argmax over any dimensions of a tensor with any strides.
 //
-// An operation is a fold: a state, how an element changes it, how two states merge. Three kernels run any fold: over
-// contiguous rows, over columns (suffix `_columns`: neighbouring rows lie side by side), and over any other strides (suffix
-// `_strided`). Rows that are cut leave their pieces' states in scratch memory, and the last block to be done merges them in
-// a fixed order: one launch, and a result that does not depend on the order in which blocks happen to run.
+// An operation is a fold: a state, how an element changes it, how two states merge. Four kernels run any fold: over
+// contiguous rows, of which a block has several or (suffix `_long`) one or a piece of one, over columns (suffix `_columns`:
+// neighbouring rows lie side by side), and over any other strides (suffix `_strided`). Rows that are cut leave their
+// pieces' states in scratch memory, and the last block to be done merges them in a fixed order: one launch, and a result
+// that does not depend on the order in which blocks happen to run.
 //
 // Memory limit: everything contiguous is read in 16-byte pieces, several in flight, with as many independent states as a
 // piece has elements; short rows get a few lanes each, and few long rows are cut so that the whole device reads: their
@@ -15,27 +16,28 @@
 template <typename T> struct FoldSum {
     typedef SumType<T> State;
     typedef T Out;
-    static constexpr bool needs_first = false;
-    static MEMBER State start(T) { return State(0); }
+    static constexpr bool orders = false;
+    static MEMBER State start() { return State(0); }
     static MEMBER void take(State &state, T x, u32) { state += to_sum(x); }
     static MEMBER State merge(State a, State b) { return a + b; }
-    static MEMBER Out finish(State state) { return from_sum<T>(state); }
+    static MEMBER Out finish(State state, T) { return from_sum<T>(state); }
 };
 
-// Every thread starts from the first element of the row and only a strictly better one replaces it. That is the loop of
-// Candle's CPU backend, NaN included: one in front stays, one elsewhere is never better.
+// Candle's CPU backend starts from the first element of a row and takes each that is strictly better: a NaN in front stays,
+// one elsewhere is never better. Here every thread starts from a value that nothing is worse than, for which no load has to
+// be waited for, and whoever finishes looks whether there is a NaN in front.
 template <typename T, bool MIN> struct FoldExtreme {
     typedef Compute<T> State;
     typedef T Out;
-    static constexpr bool needs_first = true;
+    static constexpr bool orders = true;
     static MEMBER bool better(State x, State than) { return MIN ? x < than : x > than; }
-    static MEMBER State start(T first) { return widen(first); }
+    static MEMBER State start() { return MIN ? Limits<State>::highest() : Limits<State>::lowest(); }
     static MEMBER void take(State &state, T x, u32) {
         const State wide = widen(x);
         if (better(wide, state)) state = wide;
     }
     static MEMBER State merge(State a, State b) { return better(b, a) ? b : a; }
-    static MEMBER Out finish(State state) { return cast<T>(state); }
+    static MEMBER Out finish(State state, T first) { return is_nan(widen(first)) ? first : cast<T>(state); }
 };
 template <typename T> using FoldMin = FoldExtreme<T, true>;
 template <typename T> using FoldMax = FoldExtreme<T, false>;
@@ -55,9 +57,10 @@ template <typename T, bool MIN> struct FoldArgExtreme {
         Index index;
     };
     typedef u32 Out;
-    static constexpr bool needs_first = true;
+    static constexpr bool orders = true;
     static MEMBER bool better(Value x, Value than) { return MIN ? x < than : x > than; }
-    static MEMBER State start(T first) { return State{Value(widen(first)), 0}; }
+    // Index 0: where nothing is better, all elements are alike.
+    static MEMBER State start() { return State{MIN ? Limits<Value>::highest() : Limits<Value>::lowest(), 0}; }
     static MEMBER void take(State &state, T x, u32 index) {
         const Value wide = Value(widen(x));
         if (better(wide, state.value)) state = State{wide, index};
@@ -66,7 +69,7 @@ template <typename T, bool MIN> struct FoldArgExtreme {
         const bool tie = a.value == b.value && b.index < a.index;
         return better(b.value, a.value) || tie ? b : a;
     }
-    static MEMBER Out finish(State state) { return Out(state.index); }
+    static MEMBER Out finish(State state, T first) { return is_nan(widen(first)) ? 0 : Out(state.index); }
 };
 template <typename T> using FoldArgMin = FoldArgExtreme<T, true>;
 template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
@@ -86,28 +89,35 @@ struct ReduceShape {
     Layout reduced;  // where element i lies, from `start`
 };
 
+// The first element of a row for `finish`, asked for early. Sums do not look at it, and integers have no NaN.
+template <typename Fold, typename T> DEVICE T first_of(const T *row, bool active) {
+    return IsFloat<T>::value && Fold::orders && active ? row[0] : T{};
+}
+
 template <typename Fold> struct Merge {
     typedef typename Fold::State State;
     MEMBER State operator()(State a, State b) const { return Fold::merge(a, b); }
 };
 
-// Loads of a thread that are in flight together: along rows, down columns, of states, and of the last of them. A processor of
-// the embedded device looks ahead by itself.
+// Loads of a thread that are in flight together: along rows, along long ones, down columns, of states, and of the last of
+// them. A processor of the embedded device looks ahead by itself.
 #if defined(TARGET_HOST)
 constexpr u32 REDUCE_AHEAD = 2;
+constexpr u32 LONG_AHEAD = 2;
 constexpr u32 COLUMN_AHEAD = 2;
 constexpr u32 STATES_AHEAD = 2;
 constexpr u32 LAST_STATES = 2;
 #else
 constexpr u32 REDUCE_AHEAD = 8;
+constexpr u32 LONG_AHEAD = 8;
 constexpr u32 COLUMN_AHEAD = 8;
 constexpr u32 STATES_AHEAD = 16;
 constexpr u32 LAST_STATES = 4;
 #endif
 
 // Reads `count` elements in tiles of AHEAD for each thread, of which a piece takes every grid_y()-th: `take` gets element
-// `first` of a tile, then every `apart`-th, as `read` finds them.
-template <u32 AHEAD, typename Read, typename Take>
+// `first` of a tile, then every `apart`-th, as `read` finds them. LONG: the better half of a tile is in flight together too.
+template <u32 AHEAD, bool LONG, typename Read, typename Take>
 DEVICE void read_tiles(u32 first, u32 apart, u32 count, Read read, Take take) {
     const u32 tile = apart * AHEAD;
     for (u32 begin = block_y() * tile; begin < count; begin += grid_y() * tile) {
@@ -118,6 +128,15 @@ DEVICE void read_tiles(u32 first, u32 apart, u32 count, Read read, Take take) {
             for (u32 k = 0; k < AHEAD; k++) held[k] = read(i + k * apart);
             UNROLL
             for (u32 k = 0; k < AHEAD; k++) take(held[k], i + k * apart);
+        } else if (LONG && begin + tile / 2 < count) {
+            // Past the end too, where the tile's first element does no harm: loads without branches overlap.
+            decltype(read(i)) held[AHEAD];
+            UNROLL
+            for (u32 k = 0; k < AHEAD; k++) held[k] = read(i + k * apart < count ? i + k * apart : begin);
+            UNROLL
+            for (u32 k = 0; k < AHEAD; k++) {
+                if (i + k * apart < count) take(held[k], i + k * apart);
+            }
         } else {
             // Two at a time: rows shorter than a tile have nothing but this.
             NO_UNROLL
@@ -173,42 +192,93 @@ DEVICE typename Fold::State merge_states(typename Fold::State state, const typen
 }
 
 // The state of the team's row, from its teams' threads: stored, and merged with those of the other pieces by the last.
-template <typename Fold, bool ALONG>
-DEVICE void put_state(typename Fold::State state, typename Fold::State start, u32 row, const Team &team,
-                      typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals, const ReduceShape &shape) {
+template <typename Fold, bool ALONG, typename T>
+DEVICE void put_state(typename Fold::State state, T first, u32 row, const Team &team, typename Fold::Out *dst,
+                      typename Fold::State *scratch, u32 *arrivals, const ReduceShape &shape) {
     state = ALONG ? team_reduce(state, team, Merge<Fold>()) : team_reduce_across(state, team, Merge<Fold>());
     const bool mine = row < shape.outputs && team.lane == 0;
     if (shape.pieces == 1) {
-        if (mine) dst[row] = Fold::finish(state);
+        if (mine) dst[row] = Fold::finish(state, first);
         return;
     }
     typename Fold::State *states = scratch + (row < shape.outputs ? u64(row) * shape.pieces : 0);
     if (mine) states[shape.first_piece + block_y()] = state;
     if (!last_to_arrive(arrivals, shape.pieces)) return;
-    state = merge_states<Fold>(start, states, 1, team.lane, team.size, row < shape.outputs ? shape.pieces : 0);
+    const u32 pieces = row < shape.outputs ? shape.pieces : 0;
+    state = merge_states<Fold>(Fold::start(), states, 1, team.lane, team.size, pieces);
     state = ALONG ? team_reduce(state, team, Merge<Fold>()) : team_reduce_across(state, team, Merge<Fold>());
-    if (mine) dst[row] = Fold::finish(state);
+    if (mine) dst[row] = Fold::finish(state, first);
 }
 
+// Counts an arrival. Whoever counts later sees what the calling thread wrote before, and this thread sees what those wrote
+// that counted before it.
+DEVICE u32 arrive(u32 *at) {
+#if defined(TARGET_AMD)
+    return __hip_atomic_fetch_add(at, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+#elif defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 700
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(at) : "memory");
+    return before;
+#else
+    device_fence();
+    const u32 before = atomic_next(at);
+    device_fence();
+    return before;
+#endif
+}
+
+// What one lane has seen and written comes before what the other lanes of its wave do next.
+DEVICE void wave_fence() {
+#if defined(TARGET_AMD)
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+#elif defined(TARGET_NVIDIA)
+    __syncwarp();
+#endif
+}
+
+// `put_state` for a row that has the block to itself. What follows the one barrier is the first wave's alone. Its first lane both
+// stores the state and counts the arrival, so that the order of the two is one thread's; and as the last to count it sees
+// the states of all pieces, and the other lanes see them behind `wave_fence`.
 template <typename Fold, typename T>
-DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
-                        const ReduceShape &shape) {
+DEVICE void put_state_of_block(typename Fold::State state, T first, u32 row, typename Fold::Out *dst,
+                               typename Fold::State *scratch, u32 *arrivals, const ReduceShape &shape) {
+    typedef typename Fold::State State;
+    __shared__ State partial[MAX_WAVES];
+    state = wave_reduce(state, Merge<Fold>());
+    if (lane_index() == 0) partial[wave_index()] = state;
+    barrier();
+    if (wave_index() != 0) return;
+    state = partial[0];
+    for (u32 i = 1; i < ROW_THREADS / wave_size(); i++) state = Fold::merge(state, partial[i]);
+    const bool leads = lane_index() == 0;
+    if (shape.pieces > 1) {
+        State *states = scratch + u64(row) * shape.pieces;
+        u32 before = 0;
+        if (leads) {
+            states[shape.first_piece + block_y()] = state;
+            before = arrive(arrivals + row);
+        }
+        if (shuffle(before, 0) + 1 != shape.pieces) return;
+        wave_fence();
+        if (leads) arrivals[row] = 0;
+        state = merge_states<Fold>(Fold::start(), states, 1, lane_index(), wave_size(), shape.pieces);
+        state = wave_reduce(state, Merge<Fold>());
+    }
+    if (leads) dst[row] = Fold::finish(state, first);
+}
+
+// What the team's thread finds in its part of a row.
+template <typename Fold, u32 AHEAD, bool LONG, typename T>
+DEVICE typename Fold::State read_row(const T *at, u32 count, const Team &team, const ReduceShape &shape) {
     typedef typename Fold::State State;
     constexpr u32 N = Lanes<T>::count;
-    const Team team = Team::along(shape.team_log2);
-    const u32 row = block_x() * team.count + team.index;
-    const bool active = row < shape.outputs;
-    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
-    const u32 count = active ? shape.count : 0;
-
-    const State start = Fold::start(active && Fold::needs_first ? first[0] : T{});
-    State state = start;
+    State state = Fold::start();
     if (shape.vectors) {
         State lanes[N];
         UNROLL
-        for (u32 j = 0; j < N; j++) lanes[j] = start;
+        for (u32 j = 0; j < N; j++) lanes[j] = state;
         const u32 whole = count / N * N;
-        read_tiles<REDUCE_AHEAD>(team.lane * N, team.size * N, whole, [&](u32 i) { return load<N>(at + i); },
+        read_tiles<AHEAD, LONG>(team.lane * N, team.size * N, whole, [&](u32 i) { return load<N>(at + i); },
                    [&](const Vec<T, N> &v, u32 i) {
                        UNROLL
                        for (u32 j = 0; j < N; j++) Fold::take(lanes[j], v[j], shape.first_index + i + j);
@@ -228,7 +298,33 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
             Fold::take(state, at[i], shape.first_index + i);
         }
     }
-    put_state<Fold, true>(state, start, row, team, dst, scratch, arrivals, shape);
+    return state;
+}
+
+template <typename Fold, typename T>
+DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
+                        const ReduceShape &shape) {
+    const Team team = Team::along(shape.team_log2);
+    const u32 index = block_x() * team.count + team.index;
+    const bool active = index < shape.outputs;
+    const T *row = src + (active ? shape.kept.offset(index) : 0);
+    const T first = first_of<Fold>(row, active);
+    const u32 count = active ? shape.count : 0;
+    const typename Fold::State state = read_row<Fold, REDUCE_AHEAD, false>(row + shape.start, count, team, shape);
+    put_state<Fold, true>(state, first, index, team, dst, scratch, arrivals, shape);
+}
+
+// Rows that have a block each, or one for each piece. A kernel of its own: the distances between a thread's loads are constants,
+// without which NVIDIA's compiler has one load of a tile in flight instead of all, and the registers that it takes to have
+// all are not missed where rows are short.
+template <typename Fold, typename T>
+DEVICE void reduce_long(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
+                        const ReduceShape &shape) {
+    const Team team = Team{ROW_THREADS, thread_x(), 0, 1};
+    const T *row = src + shape.kept.offset(block_x());
+    const T first = first_of<Fold>(row, true);
+    const typename Fold::State state = read_row<Fold, LONG_AHEAD, true>(row + shape.start, shape.count, team, shape);
+    put_state_of_block<Fold>(state, first, block_x(), dst, scratch, arrivals, shape);
 }
 
 // The elements of a row of any layout that this piece's thread takes. Where one stride reaches them all, their addresses come
@@ -237,7 +333,7 @@ template <typename Read, typename Take>
 DEVICE void read_elements(const Team &team, u32 count, const Layout &layout, Read read, Take take) {
     if (layout.rank == 1) {
         const u64 stride = layout.stride[0][0];
-        read_tiles<COLUMN_AHEAD>(team.lane, team.size, count, [&](u32 i) { return read(i * stride); }, take);
+        read_tiles<COLUMN_AHEAD, false>(team.lane, team.size, count, [&](u32 i) { return read(i * stride); }, take);
     } else {
         NO_UNROLL
         for (u32 i = block_y() * team.size + team.lane; i < count; i += grid_y() * team.size) {
@@ -253,12 +349,12 @@ DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold:
     const Team team = Team::across(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const bool active = row < shape.outputs;
-    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
-    const State start = Fold::start(active && Fold::needs_first ? first[0] : T{});
-    State state = start;
+    const T *of_row = src + (active ? shape.kept.offset(row) : 0), *at = of_row + shape.start;
+    const T first = first_of<Fold>(of_row, active);
+    State state = Fold::start();
     read_elements(team, active ? shape.count : 0, shape.reduced, [&](u64 offset) { return at[offset]; },
                   [&](T x, u32 i) { Fold::take(state, x, shape.first_index + i); });
-    put_state<Fold, false>(state, start, row, team, dst, scratch, arrivals, shape);
+    put_state<Fold, false>(state, first, row, team, dst, scratch, arrivals, shape);
 }
 
 // Neighbouring rows that a thread takes: 16 bytes of them, eight at most, so that their states fit into shared memory.
@@ -277,13 +373,17 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
     const Team team = Team::across(shape.team_log2);
     const u32 row = (block_x() * team.count + team.index) * N;
     const bool active = row < shape.outputs;
-    const T *first = src + (active ? shape.kept.offset(row) : 0), *at = first + shape.start;
+    const T *at = src + (active ? shape.kept.offset(row) : 0) + shape.start;
+
+    // Each thread reads along several rows, and in the end has one of the block's `rows`.
+    const u32 rows = team.count * N, column = thread_x() % rows, part = thread_x() / rows, parts = ROW_THREADS / rows;
+    const u32 out = block_x() * rows + column;
+    const bool mine = part == 0 && out < shape.outputs;
+    const T first = first_of<Fold>(src + (mine ? shape.kept.offset(out) : 0), mine);
 
     State lanes[N];
-    Vec<T, N> heads = {};
-    if (Fold::needs_first && active) heads = load<N>(first);
     UNROLL_ON_GPU
-    for (u32 j = 0; j < N; j++) lanes[j] = Fold::start(heads[j]);
+    for (u32 j = 0; j < N; j++) lanes[j] = Fold::start();
     read_elements(team, active ? shape.count : 0, shape.reduced, [&](u64 offset) { return load<N>(at + offset); },
                   [&](const Vec<T, N> &v, u32 i) {
                       UNROLL_ON_GPU
@@ -292,7 +392,7 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
 
     // Threads of one team within a wave, then one thread for each row over what the waves have.
     __shared__ State partial[ROW_THREADS * N];
-    const u32 wave = wave_size(), rows = team.count * N, span = max_of(team.count, wave);
+    const u32 wave = wave_size(), span = max_of(team.count, wave);
     for (u32 mask = wave / 2; mask >= team.count; mask /= 2) {
         UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) lanes[j] = Fold::merge(lanes[j], shuffle_xor(lanes[j], mask));
@@ -302,13 +402,10 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
         for (u32 j = 0; j < N; j++) partial[thread_x() / span * rows + team.index * N + j] = lanes[j];
     }
     barrier();
-    const u32 column = thread_x() % rows, part = thread_x() / rows, parts = ROW_THREADS / rows;
-    const u32 out = block_x() * rows + column;
-    const bool mine = part == 0 && out < shape.outputs;
     State state = partial[column];
     for (u32 i = 1; i < ROW_THREADS / span; i++) state = Fold::merge(state, partial[i * rows + column]);
     if (shape.pieces == 1) {
-        if (mine) dst[out] = Fold::finish(state);
+        if (mine) dst[out] = Fold::finish(state, first);
         return;
     }
     if (mine) scratch[u64(shape.first_piece + block_y()) * shape.outputs + out] = state;
@@ -322,7 +419,7 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
     partial[thread_x()] = state;
     barrier();
     for (u32 i = 1; i < parts && i < shape.pieces; i++) state = Fold::merge(state, partial[i * rows + column]);
-    if (mine) dst[out] = Fold::finish(state);
+    if (mine) dst[out] = Fold::finish(state, first);
 }
 
 #define REDUCE_BY(T, root, Fold, variant, function)                                                \
@@ -332,6 +429,7 @@ DEVICE void reduce_columns(const T *src, typename Fold::Out *dst, typename Fold:
     }
 #define REDUCE(T, root, Fold)                                                                      \
     REDUCE_BY(T, root, Fold, , reduce_rows)                                                        \
+    REDUCE_BY(T, root, Fold, _long, reduce_long)                                                   \
     REDUCE_BY(T, root, Fold, _columns, reduce_columns)                                             \
     REDUCE_BY(T, root, Fold, _strided, reduce_strided)
 FOR_ALL_DTYPES(REDUCE, fast_sum, FoldSum)

@@ -136,7 +136,8 @@ impl Plan {
             let steps = count.div_ceil(grain);
             let team_log2 = team_log2(machine, rows, steps, READ_STEPS);
             let pieces = pieces(machine, rows, 1 << team_log2, steps);
-            return Self { variant: "", vectors, team_log2, lanes: 1, pieces, grain };
+            let variant = if team_log2 == ROW_THREADS.trailing_zeros() { "_long" } else { "" };
+            return Self { variant, vectors, team_log2, lanes: 1, pieces, grain };
         }
         let lanes = column_lanes(dtype);
         if machine.side_by_side
@@ -348,9 +349,10 @@ mod tests {
             (plan.variant, plan.vectors)
         };
         // Everything, rows, rows that start between vectors, columns, columns that are no vectors, every second element.
-        assert_eq!(plan((&[], &[]), (&[8, 4096], &[4096, 1])), ("", true));
-        assert_eq!(plan((&[8], &[4096]), (&[4096], &[1])), ("", true));
-        assert_eq!(plan((&[8], &[4095]), (&[4095], &[1])), ("", false));
+        assert_eq!(plan((&[], &[]), (&[8, 4096], &[4096, 1])), ("_long", true));
+        assert_eq!(plan((&[8], &[4096]), (&[4096], &[1])), ("_long", true));
+        assert_eq!(plan((&[8], &[4095]), (&[4095], &[1])), ("_long", false));
+        assert_eq!(plan((&[4096], &[64]), (&[64], &[1])), ("", true));
         assert_eq!(plan((&[64], &[1]), (&[4096], &[64])), ("_columns", true));
         assert_eq!(plan((&[63], &[1]), (&[4096], &[63])), ("_strided", false));
         assert_eq!(plan((&[], &[]), (&[4096], &[2])), ("_strided", false));
