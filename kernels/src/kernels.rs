@@ -48,7 +48,7 @@ impl Kernels {
     #[inline]
     pub(crate) fn function(&self, id: Id, root: &str, dtypes: &[DType], variant: &str) -> Result<&Function> {
         let name = Name::new(root, dtypes).push(variant);
-        self.store.function(id, name.as_str())?.ok_or_else(|| undefined(id, root, dtypes))
+        self.store.function(id, name)?.ok_or_else(|| undefined(id, root, dtypes))
     }
 }
 

@@ -14,7 +14,7 @@ impl Lookup {
     pub fn of(names: &'static [&'static str]) -> Self {
         let mut places = vec![0; (2 * names.len() + 1).next_power_of_two()].into_boxed_slice();
         for (position, name) in names.iter().enumerate() {
-            let mut place = hash(name) & (places.len() - 1);
+            let mut place = hash(name.as_bytes()) & (places.len() - 1);
             while places[place] != 0 {
                 place = (place + 1) & (places.len() - 1);
             }
@@ -25,11 +25,11 @@ impl Lookup {
 
     /// The position of a name.
     #[inline]
-    pub fn position(&self, name: &str) -> Option<usize> {
+    pub fn position(&self, name: &[u8]) -> Option<usize> {
         let mut place = hash(name) & (self.places.len() - 1);
         loop {
             let position = (self.places[place] as usize).checked_sub(1)?;
-            if self.names[position] == name {
+            if self.names[position].as_bytes() == name {
                 return Some(position);
             }
             place = (place + 1) & (self.places.len() - 1);
@@ -39,9 +39,9 @@ impl Lookup {
 
 /// Eight bytes at a time; the high bits of a product depend on all bits of its factors.
 #[inline]
-fn hash(name: &str) -> usize {
+fn hash(name: &[u8]) -> usize {
     let mut state = name.len() as u64;
-    for bytes in name.as_bytes().chunks(8) {
+    for bytes in name.chunks(8) {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         state = (state.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -60,12 +60,12 @@ mod tests {
             let kernels = id.module().kernels;
             let lookup = Lookup::of(kernels);
             for (position, name) in kernels.iter().enumerate() {
-                assert_eq!(lookup.position(name), Some(position));
-                assert_eq!(lookup.position(&format!("{name}_")), None);
-                assert_eq!(lookup.position(&name[1..]), id.module().position(&name[1..]));
+                assert_eq!(lookup.position(name.as_bytes()), Some(position));
+                assert_eq!(lookup.position(format!("{name}_").as_bytes()), None);
+                assert_eq!(lookup.position(&name.as_bytes()[1..]), id.module().position(&name[1..]));
             }
-            assert_eq!(lookup.position(""), None);
+            assert_eq!(lookup.position(b""), None);
         }
-        assert_eq!(Lookup::of(&[]).position("badd_f32"), None);
+        assert_eq!(Lookup::of(&[]).position(b"badd_f32"), None);
     }
 }

@@ -14,25 +14,40 @@ pub struct Name {
 impl Name {
     /// `root`, then `_` and the suffix of each dtype.
     pub fn new(root: &str, dtypes: &[DType]) -> Self {
-        let mut name = Self { bytes: [0; CAPACITY], len: 0 }.push(root);
+        let mut name = Self { bytes: [0; CAPACITY], len: 0 };
+        name.append(root);
         for dtype in dtypes {
-            name = name.push("_").push(dtype.suffix());
+            name.append("_");
+            name.append(dtype.suffix());
         }
         name
     }
 
     /// The name with more at its end. What does not fit is left out, which makes it the name of no kernel.
     pub fn push(mut self, text: &str) -> Self {
+        self.append(text);
+        self
+    }
+
+    /// In place: every launch puts a name together, and a processor waits for bytes that it just wrote to copy them.
+    fn append(&mut self, text: &str) {
         if let Some(space) = self.bytes.get_mut(self.len..self.len + text.len()) {
             space.copy_from_slice(text.as_bytes());
             self.len += text.len();
         }
-        self
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
         // Only whole strings were copied in.
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+/// For looking it up, which needs no text.
+impl AsRef<[u8]> for Name {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }

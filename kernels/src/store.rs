@@ -40,10 +40,10 @@ impl ModuleStore {
     /// The kernel `name` of a module. `None` when the module has no such kernel, which is how an operation that is not
     /// defined for a dtype shows.
     #[inline]
-    pub fn function(&self, id: Id, name: &str) -> Result<Option<&Function>> {
+    pub fn function(&self, id: Id, name: impl AsRef<[u8]>) -> Result<Option<&Function>> {
         let slot = &self.slots[id.module().index];
         let names = slot.names.get_or_init(|| Lookup::of(id.module().kernels));
-        let Some(position) = names.position(name) else { return Ok(None) };
+        let Some(position) = names.position(name.as_ref()) else { return Ok(None) };
         let loaded = match slot.loaded.get() {
             Some(loaded) => loaded,
             None => self.make(id.module(), slot)?,
@@ -51,7 +51,7 @@ impl ModuleStore {
         if let Some(function) = loaded.functions[position].get() {
             return Ok(Some(function));
         }
-        let function = loaded.module.function(name)?;
+        let function = loaded.module.function(id.module().kernels[position])?;
         // A second thread may have been faster; its function is as good.
         Ok(Some(loaded.functions[position].get_or_init(|| function)))
     }

@@ -33,7 +33,28 @@ pub struct PoolStats {
     pub system_frees: usize,
 }
 
-/// The statistics as they are counted.
+impl PoolStats {
+    fn taken(&mut self, bytes: usize, hit: bool) {
+        self.live_bytes += bytes;
+        self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
+        self.requests += 1;
+        self.hits += usize::from(hit);
+    }
+
+    fn reserved(&mut self, bytes: usize) {
+        self.reserved_bytes += bytes;
+        self.peak_reserved_bytes = self.peak_reserved_bytes.max(self.reserved_bytes);
+        self.system_allocations += 1;
+    }
+
+    fn freed(&mut self, bytes: usize) {
+        self.reserved_bytes -= bytes;
+        self.system_frees += 1;
+    }
+}
+
+/// The same for all pools of a device together. Every allocation counts here, and each instruction that other processors must see
+/// at once costs as much as twenty others: so what is rare is counted, and what is not is worked out.
 #[derive(Default)]
 pub(crate) struct PoolCounters {
     live: AtomicUsize,
@@ -41,7 +62,7 @@ pub(crate) struct PoolCounters {
     reserved: AtomicUsize,
     peak_reserved: AtomicUsize,
     requests: AtomicUsize,
-    hits: AtomicUsize,
+    misses: AtomicUsize,
     system_allocations: AtomicUsize,
     system_frees: AtomicUsize,
 }
@@ -49,38 +70,43 @@ pub(crate) struct PoolCounters {
 impl PoolCounters {
     pub(crate) fn stats(&self) -> PoolStats {
         let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        let (misses, requests) = (read(&self.misses), read(&self.requests));
         PoolStats {
             live_bytes: read(&self.live),
             peak_live_bytes: read(&self.peak_live),
             reserved_bytes: read(&self.reserved),
             peak_reserved_bytes: read(&self.peak_reserved),
-            requests: read(&self.requests),
-            hits: read(&self.hits),
+            requests,
+            // Another thread may be about to count.
+            hits: requests.saturating_sub(misses),
             system_allocations: read(&self.system_allocations),
             system_frees: read(&self.system_frees),
         }
     }
 
     fn taken(&self, bytes: usize, hit: bool) {
-        let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak_live.fetch_max(live, Ordering::Relaxed);
+        raise(&self.peak_live, self.live.fetch_add(bytes, Ordering::Relaxed) + bytes);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.hits.fetch_add(usize::from(hit), Ordering::Relaxed);
-    }
-
-    fn given(&self, bytes: usize) {
-        self.live.fetch_sub(bytes, Ordering::Relaxed);
+        if !hit {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn reserved(&self, bytes: usize) {
-        let reserved = self.reserved.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak_reserved.fetch_max(reserved, Ordering::Relaxed);
+        raise(&self.peak_reserved, self.reserved.fetch_add(bytes, Ordering::Relaxed) + bytes);
         self.system_allocations.fetch_add(1, Ordering::Relaxed);
     }
 
     fn freed(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.system_frees.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes a peak at least `value`.
+fn raise(peak: &AtomicUsize, value: usize) {
+    if value > peak.load(Ordering::Relaxed) {
+        peak.fetch_max(value, Ordering::Relaxed);
     }
 }
 
@@ -96,10 +122,16 @@ enum Owner {
 pub(crate) struct Pool {
     device: Arc<DeviceInner>,
     owner: Owner,
-    counters: PoolCounters,
-    arena: Mutex<Arena>,
+    kept: Mutex<Kept>,
     /// Checked mode, in a capture: freed, and waiting for the graph to go.
     waiting: Mutex<Vec<(u64, usize)>>,
+}
+
+/// What the lock of a pool protects.
+#[derive(Default)]
+struct Kept {
+    arena: Arena,
+    stats: PoolStats,
 }
 
 /// Memory in use. Dropping it gives it back to its pool.
@@ -137,26 +169,15 @@ impl Pool {
     }
 
     fn new(device: &Device, owner: Owner) -> Arc<Self> {
-        Arc::new(Self {
-            device: device.0.clone(),
-            owner,
-            counters: PoolCounters::default(),
-            arena: Mutex::default(),
-            waiting: Mutex::default(),
-        })
+        Arc::new(Self { device: device.0.clone(), owner, kept: Mutex::default(), waiting: Mutex::default() })
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
-        self.counters.stats()
+        self.kept().stats
     }
 
-    fn arena(&self) -> MutexGuard<'_, Arena> {
-        self.arena.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self, count: impl Fn(&PoolCounters)) {
-        count(&self.counters);
-        count(&self.device.counters);
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Memory of at least `bytes` bytes, more than zero.
@@ -164,29 +185,38 @@ impl Pool {
         if self.device.checked {
             return self.allocate_alone(bytes);
         }
-        let hit = self.arena().take(bytes as u64);
+        let hit = {
+            let mut kept = self.kept();
+            let hit = kept.arena.take(bytes as u64);
+            if hit.is_some() {
+                kept.stats.taken(bytes, true);
+            }
+            hit
+        };
         let taken = match hit {
             Some(taken) => taken,
             None => self.grow(bytes)?,
         };
-        self.count(|counters| counters.taken(bytes, hit.is_some()));
+        self.device.counters.taken(bytes, hit.is_some());
         Ok(Allocation { pool: self.clone(), address: taken.address, bytes, block: Some(taken.block) })
     }
 
     /// Checked mode: each buffer is an allocation of its own, so that the embedded device knows where it ends.
     fn allocate_alone(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let address = self.system_allocate(bytes, bytes)?.0;
-        self.count(|counters| {
-            counters.reserved(bytes);
-            counters.taken(bytes, false);
-        });
+        let mut kept = self.kept();
+        kept.stats.reserved(bytes);
+        kept.stats.taken(bytes, false);
+        drop(kept);
+        self.device.counters.reserved(bytes);
+        self.device.counters.taken(bytes, false);
         Ok(Allocation { pool: self.clone(), address, bytes, block: None })
     }
 
     /// Gets a segment from the system and takes `bytes` from it. The lock is not held during calls to the runtime.
     fn grow(&self, bytes: usize) -> Result<Taken> {
         let (preferred, least, excess) = {
-            let mut arena = self.arena();
+            let arena = &mut self.kept().arena;
             let (preferred, least) = arena.segment_for(bytes as u64);
             let may_release = self.owner == Owner::Stream && !self.device.is_capturing();
             let excess = if may_release { arena.excess(preferred, bytes as u64) } else { Vec::new() };
@@ -194,11 +224,15 @@ impl Pool {
         };
         self.release(excess)?;
         let (address, reserved) = self.system_allocate(preferred as usize, least as usize)?;
-        self.count(|counters| counters.reserved(reserved));
-        let mut arena = self.arena();
-        arena.add_segment(address, reserved as u64, bytes as u64);
+        self.device.counters.reserved(reserved);
+        let mut kept = self.kept();
+        kept.stats.reserved(reserved);
+        kept.stats.taken(bytes, false);
+        kept.arena.add_segment(address, reserved as u64, bytes as u64);
         // The new segment holds the request, and nobody else could take from it: the lock is held since it was added.
-        arena.take(bytes as u64).ok_or_else(|| Error::refused("the memory pool lost a segment; please report this"))
+        kept.arena
+            .take(bytes as u64)
+            .ok_or_else(|| Error::refused("the memory pool lost a segment; please report this"))
     }
 
     /// Asks the system for `preferred` bytes; when there is not enough memory, gives back all that the pools of the device
@@ -250,20 +284,25 @@ impl Pool {
     }
 
     fn give_back(&self, address: u64, bytes: usize, block: Option<u32>) {
-        self.count(|counters| counters.given(bytes));
+        self.device.counters.live.fetch_sub(bytes, Ordering::Relaxed);
+        let mut kept = self.kept();
+        kept.stats.live_bytes -= bytes;
         match (block, self.owner) {
             (Some(block), _) => {
-                let mut arena = self.arena();
-                arena.give(block);
+                kept.arena.give(block);
                 let limit = self.device.keep_limit.load(Ordering::Relaxed) as u64;
-                let surplus = arena.kept().saturating_sub(limit);
+                let surplus = kept.arena.kept().saturating_sub(limit);
                 if surplus > 0 && self.owner == Owner::Stream && !self.device.is_capturing() {
-                    let idle = arena.take_idle(surplus);
-                    drop(arena);
+                    let idle = kept.arena.take_idle(surplus);
+                    drop(kept);
                     self.device.defer(self.release(idle));
                 }
             }
-            (None, Owner::Stream) => self.free_alone(address, bytes),
+            (None, Owner::Stream) => {
+                kept.stats.freed(bytes);
+                drop(kept);
+                self.free_alone(address, bytes);
+            }
             (None, Owner::Capture) => {
                 self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((address, bytes));
             }
@@ -271,13 +310,13 @@ impl Pool {
     }
 
     fn free_alone(&self, address: u64, bytes: usize) {
-        self.count(|counters| counters.freed(bytes));
+        self.device.counters.freed(bytes);
         self.device.dispose(Resource::Memory(address));
     }
 
     /// Gives all unused segments back to the system. Returns their bytes.
     pub(crate) fn release_idle(&self) -> Result<usize> {
-        let idle = self.arena().take_idle(u64::MAX);
+        let idle = self.kept().arena.take_idle(u64::MAX);
         let bytes = idle.iter().map(|idle| idle.bytes as usize).sum();
         self.release(idle)?;
         Ok(bytes)
@@ -287,7 +326,8 @@ impl Pool {
     fn release(&self, idle: Vec<Idle>) -> Result<()> {
         let mut outcome = Ok(());
         for segment in idle {
-            self.count(|counters| counters.freed(segment.bytes as usize));
+            self.kept().stats.freed(segment.bytes as usize);
+            self.device.counters.freed(segment.bytes as usize);
             outcome = outcome.and(self.device.release(Resource::Memory(segment.address)));
         }
         outcome
@@ -299,7 +339,7 @@ impl Drop for Pool {
         for (address, bytes) in std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)) {
             self.free_alone(address, bytes);
         }
-        let segments = self.arena.get_mut().unwrap_or_else(PoisonError::into_inner).drain();
+        let segments = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner).arena.drain();
         for (address, bytes) in segments {
             self.free_alone(address, bytes as usize);
         }
