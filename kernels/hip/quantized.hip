@@ -11,6 +11,7 @@
 #include "quantized/staging.h"
 #include "quantized/single.h"
 #include "quantized/strips.h"
+#include "quantized/strips_folded.h"
 #include "quantized/strips_loaded.h"
 #include "quantized/strips_staged.h"
 #include "quantized/mat_mul.h"
@@ -53,6 +54,10 @@ ENCODE(q8k, Q8K, encode_q8k)
     KERNEL(QUANTIZE_THREADS)                                                                                           \
     quantize_strips_##T(const T *source, Layout rows, u64 stride, StripRows to) { enter();                             \
         quantize_strips<T>(source, rows, stride, to);                                                                  \
+    }                                                                                                                  \
+    KERNEL(QUANTIZE_THREADS)                                                                                           \
+    quantize_folded_##T(const T *source, Layout rows, u64 stride, StripRows to) { enter();                             \
+        quantize_folded<T>(source, rows, stride, to);                                                                  \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
     gather_activations_##T(const T *source, Layout rows, u64 stride, f32 *out, Divider k, u32 count) { enter();        \

@@ -93,10 +93,11 @@ DEVICE u32 low_bytes(const u32 (&word)[4]) {
 
 constexpr u32 QUANTIZE_LANES = 4;
 
-// One block by a team of LANES neighbouring threads (1 or QUANTIZE_LANES). `quad(i)` gives four values of it; `to` takes eight
-// bytes at a time, and from one of the threads the step and the sums of either half.
-template <u32 LANES, typename Quad, typename To> DEVICE void quantize_block(Quad quad, const To &to) {
-    constexpr u32 PAIRS = ACTIVATION_BLOCK / 8 / LANES;
+// One block by a team of LANES neighbouring threads: one, or as many as have eight values each. `quad(i)` gives four values of it;
+// `to` takes eight bytes at a time, and from one of the threads the step and the sums of either half.
+template <u32 LANES, u32 BLOCK = ACTIVATION_BLOCK, typename Quad, typename To>
+DEVICE void quantize_block(Quad quad, const To &to) {
+    constexpr u32 PAIRS = BLOCK / 8 / LANES;
     const u32 lane = thread_x() % LANES;
     Vec<f32, 4> value[PAIRS][2];
     u32 largest = 0;

@@ -30,9 +30,11 @@ struct Place {
 //   Head, head(block, unit), scale(head, i)
 //   IN_PARTS, whole(head), part(head, i)   a scale is the block's own, `whole`, times a small integer, `part`, where IN_PARTS
 //   HalfHead, half_head(block, half), half_whole(head), half_part(head, i)   the same for all pieces of half a block, where MERGE is 1
-//   FOLDS, folded(quad, half head, i), FOLDED_ZERO   such an integer times the centred integers of a piece still fits into bytes; where
-//                            there is a FOLDED_ZERO, it is added, and the bytes are unsigned
-//   minimum(block, lane, four)   the offset of `part` for the pieces, or pairs of merged ones, 4 * four + lane of a block
+//                            and scales do not fold
+//   FOLDS, FOLDED_ZERO       where FOLDS, such an integer times the centred integers of a piece, and FOLDED_ZERO, is an unsigned byte
+//   folding(raw, i), FOLDED_LIFT   the integers of `quad` for that, those of odd pieces FOLDED_LIFT times as large
+//   minimums(head)           the offsets of `part` for the four pieces of a unit, in the order 0, 2, 1, 3, where FOLDS
+//   minimum(block, lane, four)   the same for merged pieces 4 * four + lane of a block, where not
 //   integer_part(head, i)    the scale of `part` as an integer, where IN_PARTS
 //   Raw<N>, raw<N>(block, unit, first), quad(raw, w, i)   words first .. first + N of every piece; word w of those of piece i
 //   LIFTS, lifted(raw, w, i), lift(i)   where LIFTS, the integers of `quad` as unsigned bytes and lift(i) times as large: left
@@ -156,14 +158,12 @@ struct FourBytes {
 // The same for all eight pieces of half a block, one after the other in the bytes of two words: what a strip takes together.
 struct EightBytes {
     u32 word[2];
-    MEMBER u32 operator[](u32 i) const { return unsigned_byte_at(word[i / 4], i % 4); }
-    MEMBER u32 extended(u32 i) const { return extended_byte_at(word[i / 4], i % 4); } // with its sign
-    MEMBER f32 value(u32 i) const { return byte_at(word[i / 4], i % 4); }
     MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word[i / 4], i % 4); }
 };
 
 struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 bytes of two-bit fields, d, dmin
-    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT, PAIRS_LIFT = true;
+    static constexpr bool FOLDS = true, LIFTS = MIXED_DOT;
+    static constexpr u32 FOLDED_ZERO = 0, FOLDED_LIFT = 4; // 4 * 3 * 15 is a byte
     struct Head {
         FourBytes scales, minimums;
         f32 d, dmin;
@@ -179,22 +179,7 @@ struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 
     static MEMBER Scale whole(const Head &head) { return Scale{head.d, -head.dmin}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{head.scales.value(i), head.minimums.value(i)}; }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return (i32)head.scales[i]; }
-    static constexpr u32 FOLDED_ZERO = 0;
-    struct HalfHead {
-        EightBytes scales, minimums;
-        f32 d, dmin;
-    };
-    static MEMBER HalfHead half_head(const u8 *block, u32 half) {
-        const Words<2> both = words<2, ALIGN>(block + 8 * half);
-        return HalfHead{{both[0] & NIBBLES, both[1] & NIBBLES},
-                        {(both[0] >> 4) & NIBBLES, (both[1] >> 4) & NIBBLES},
-                        half_at(block + 80),
-                        half_at(block + 82)};
-    }
-    static MEMBER Scale half_whole(const HalfHead &head) { return Scale{head.d, -head.dmin}; }
-    static MEMBER Scale half_part(const HalfHead &head, u32 i) { return Scale{0.0f, head.minimums.value(i)}; }
-    static MEMBER u32 folded(u32 quad, const HalfHead &head, u32 i) { return quad * head.scales[i]; } // at most 3 * 15
-    static MEMBER f32 minimum(const u8 *block, u32 lane, u32 four) { return byte_at(block[4 * four + lane] >> 4, 0); }
+    static MEMBER u32 minimums(const Head &head) { return head.minimums.pair[0] | head.minimums.pair[1] << 8; }
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
         const u32 both = block[piece(place.unit, place.index)];
@@ -214,11 +199,9 @@ struct Q2K : PlaneFormat<84, 4, 0, true> { // 16 bytes of scale and minimum, 64 
     }
     static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) { return raw.fields[w] & (0x03030303u << (2 * i)); }
     static MEMBER u32 lift(u32 i) { return 1u << (2 * i); }
-    // Four times a folded integer is at most 180.
-    template <u32 N> static MEMBER u32 pair_lifted(const Raw<N> &raw, u32 w, u32 i) {
-        return (raw.fields[w] >> (4 * (i / 2))) & (0x03030303u << (2 * (i % 2)));
+    static MEMBER u32 folding(const Raw<1> &raw, u32 i) {
+        return (raw.fields[0] >> (4 * (i / 2))) & (0x03030303u << (2 * (i % 2)));
     }
-    static MEMBER u32 pair_lift(u32 pair) { return 1u << (2 * (pair % 2)); }
 };
 
 // Bits that stand in a field above another: moved to the left for i < MIDDLE, to the right beyond.
@@ -239,31 +222,13 @@ struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes
                      (bits[1] & 0x000f000fu) | ((bits[2] << 2) & 0x00300030u)},
                     half_at(block + 108)};
     }
-    struct HalfHead {
-        EightBytes opposites; // 32 - scale, signed
-        f32 d;
-    };
-    static MEMBER HalfHead half_head(const u8 *block, u32 half) {
-        const Words<3> bits = words<3, ALIGN>(block + 96);
-        const u32 low = 4 * half;
-        const u32 first = ((bits[0] >> low) & NIBBLES) | ((half ? bits[2] : bits[2] << 4) & 0x30303030u);
-        const u32 last = ((bits[1] >> low) & NIBBLES) | ((half ? bits[2] >> 2 : bits[2] << 2) & 0x30303030u);
-        // 128 more, so that no byte borrows from the next.
-        return HalfHead{{(0xa0a0a0a0u - first) ^ 0x80808080u, (0xa0a0a0a0u - last) ^ 0x80808080u}, half_at(block + 108)};
-    }
-    static MEMBER Scale half_whole(const HalfHead &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
-    static MEMBER Scale half_part(const HalfHead &, u32) { return Scale{0.0f, 0.0f}; }
     static MEMBER Scale whole(const Head &head) { return Scale{FOLDED_SIGN * head.d, 0.0f}; }
     static MEMBER Scale part(const Head &head, u32 i) { return Scale{FOLDED_SIGN * (head.scales.value(i) - 32.0f), 0.0f}; }
     static MEMBER i32 integer_part(const Head &head, u32 i) { return 32 - (i32)head.scales[i]; }
     // The opposite of the product, which lies between -128 and 124 where the product itself may be 128. 128 more, which keeps
     // borrows away from the bytes, is (integer - 4) * (32 - scale) + 128.
     static constexpr f32 FOLDED_SIGN = -1.0f;
-    static constexpr u32 FOLDED_ZERO = 128;
-    static MEMBER u32 folded(u32 quad, const HalfHead &head, u32 i) {
-        const u32 opposite = head.opposites.extended(i);
-        return quad * opposite + multiplied(opposite, -0x04040404u, 0x80808080u);
-    }
+    static constexpr u32 FOLDED_ZERO = 128, FOLDED_LIFT = 1;
     static MEMBER Scale scale(const Head &head, u32 i) { return product(whole(head), part(head, i)); }
     static MEMBER Scale scale_of(const u8 *block, Place place) {
         const u32 own = piece(place.unit, place.index);
@@ -282,6 +247,13 @@ struct Q3K : PlaneFormat<110, 2, 4, false> { // 32 bytes of third bits, 64 bytes
     }
     template <u32 N> static MEMBER u32 quad(const Raw<N> &raw, u32 w, u32 i) {
         return ((raw.fields[w] >> (2 * i)) & 0x03030303u) | (aligned_field<2, 1>(raw.thirds[w], i) & 0x04040404u);
+    }
+    // Two fields are four bits apart. So come their third bits, by a multiplication that takes each of them two ways: where both
+    // meet, and where that carries, is nobody's bit.
+    static MEMBER u32 folding(const Raw<1> &raw, u32 i) {
+        const u32 thirds = i % 2 ? (raw.thirds[0] & 0x0a0a0a0au) * 10 : (raw.thirds[0] & 0x05050505u) * 20;
+        const u32 both = chosen(0x33333333u, i % 2 ? raw.fields[0] >> 2 : raw.fields[0], thirds);
+        return (i / 2 ? both >> 4 : both) & 0x07070707u;
     }
     // The last has no room for a third bit above it and moves by two.
     static MEMBER u32 lifted(const Raw<4> &raw, u32 w, u32 i) {

@@ -18,6 +18,18 @@ constexpr u32 STAGE_TEAM = 32; // threads that go on together when their weights
 
 extern __shared__ Vec<u32, 4> staged_bytes[];
 
+// A number, or an address of the GPU's memory, that stays in a register. The compiler would rather compute it again wherever it is
+// wanted, in loops too.
+DEVICE u32 kept(u32 x) {
+    asm("" : "+r"(x));
+    return x;
+}
+template <typename T> DEVICE const T *kept(const T *x) {
+    asm("" : "+l"(x));
+    __builtin_assume(__isGlobal(x));
+    return x;
+}
+
 DEVICE u32 shared_address(const void *at) { return (u32)__cvta_generic_to_shared(at); }
 
 // Makes the eight bytes at `barrier` wait for `count` arrivals, again and again.

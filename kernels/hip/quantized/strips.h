@@ -68,21 +68,38 @@ struct IntoStrip {
     }
 };
 
+// Which block of which activation a team of `lanes` threads takes.
+struct StripPlace {
+    u32 row, column, block; // of the source, of a group of eight, of the row
+    u64 index;              // of the block in groups of eight
+    bool inside;
+
+    MEMBER StripPlace(const StripRows &to, u32 lanes) {
+        const u32 team = (block_x() * QUANTIZE_THREADS + thread_x()) / lanes;
+        inside = team < to.block_count;
+        const Division split = divide(inside ? team : to.block_count - 1, to.blocks_per_row);
+        // The places past the end repeat the last activation; what comes of them is not stored.
+        row = min_of(split.quotient, to.count - 1), column = split.quotient % STRIP_COLUMNS, block = split.remainder;
+        index = (u64)(split.quotient / STRIP_COLUMNS) * to.blocks_per_row.divisor + block;
+    }
+};
+
 // `rows` finds the start of an activation, whose elements lie `stride` apart.
 template <typename T>
 DEVICE void quantize_strips(const T *RESTRICT source, const Layout &rows, u64 stride, const StripRows &to) {
     call_successor();
-    const u32 index = (block_x() * QUANTIZE_THREADS + thread_x()) / QUANTIZE_LANES;
-    const bool inside = index < to.block_count;
-    const Division split = divide(inside ? index : to.block_count - 1, to.blocks_per_row);
-    // The places past the end repeat the last activation; what comes of them is not stored.
-    const T *at = source + rows.offset(min_of(split.quotient, to.count - 1)) + (u64)split.remainder * ACTIVATION_BLOCK * stride;
-    const u32 group = split.quotient / STRIP_COLUMNS, column = split.quotient % STRIP_COLUMNS;
-    const u64 block = (u64)group * to.blocks_per_row.divisor + split.remainder;
+    const StripPlace place(to, QUANTIZE_LANES);
+    const T *at = source + rows.offset(place.row) + (u64)place.block * ACTIVATION_BLOCK * stride;
     quantize_block<QUANTIZE_LANES>([&](u32 i) { return four_values(at + 4 * i * stride, stride); },
-                      IntoStrip{to.words + (block * STRIP_BLOCK_WORDS + 8 * column),
-                                to.marks + (block * STRIP_BLOCK_MARKS + column), to, inside});
+                      IntoStrip{to.words + (place.index * STRIP_BLOCK_WORDS + 8 * place.column),
+                                to.marks + (place.index * STRIP_BLOCK_MARKS + place.column), to, place.inside});
 }
+
+// Where scales fold (strips_folded.h), a chunk of eight activations is five loads of a team.
+constexpr u32 FOLDED_WORDS = 4 * STRIP_TEAM, FOLDED_CHUNK = 5 * FOLDED_WORDS;
+
+// Words of an activation.
+template <typename F> DEVICE u32 column_words(u32 k) { return F::FOLDS ? k / CHUNK * (FOLDED_CHUNK / STRIP_COLUMNS) : k / 4; }
 
 // How a chunk of a row lies in shared memory: from a multiple of 16 bytes on, as it does in memory.
 template <typename F> struct Chunk {
@@ -138,7 +155,6 @@ template <typename F> struct StripRow {
             } else {
                 out[w] = F::quad(own, w, i);
             }
-            if constexpr (F::FOLDS) out[w] = F::folded(out[w], head, 2 * pair + half);
         }
         return out;
     }
@@ -152,15 +168,16 @@ template <typename F> struct StripRow {
 template <u32 GROUPS> struct StripChunk {
     const u32 *words;
     const f32 *marks;
-    u32 k; // of a row
+    u32 k;     // of a row
+    u32 index; // of the chunk
 
-    MEMBER StripChunk(const u32 *first_word, const f32 *first_mark, u32 k, u32 chunk)
-        : words(first_word + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_WORDS)),
-          marks(first_mark + chunk * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_MARKS)), k(k) {}
     MEMBER const u32 *block_words(u32 group, u32 block) const {
-        return words + ((u64)group * (2 * k) + block * STRIP_BLOCK_WORDS);
+        return words + index * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_WORDS) + ((u64)group * (2 * k) + block * STRIP_BLOCK_WORDS);
     }
-    MEMBER const f32 *block_marks(u32 group, u32 block) const { return marks + ((u64)group * k + block * STRIP_BLOCK_MARKS); }
+    MEMBER const f32 *block_marks(u32 group, u32 block) const {
+        return marks + index * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_MARKS) + ((u64)group * k + block * STRIP_BLOCK_MARKS);
+    }
+    MEMBER const u32 *folded(u32 group) const { return words + index * FOLDED_CHUNK + (u64)group * (k / CHUNK * FOLDED_CHUNK); }
 };
 
 // Raised dot products of two rows (thread / 4 and that + 8) with two activations (thread % 4 * 2 and the next): of both halves of
@@ -213,19 +230,13 @@ template <u32 GROUPS> struct StripSums {
 template <typename F, u32 GROUPS>
 DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChunk<GROUPS> &chunk, u32 block, u32 lane,
                           StripSums<GROUPS> &sum, StripSums<GROUPS> &less) {
-    constexpr bool SPLIT = F::MERGE == 1 && !F::FOLDS, HALVES = F::MERGE == 1;
+    constexpr bool SPLIT = F::MERGE == 1;
     constexpr bool OFFSETS = F::HAS_OFFSET && !(MATRIX_OFFSETS && F::IN_PARTS);
-    // Folded integers have no zero left, but may have got one. It stays where that is unsigned bytes and a mark to be read: with more
-    // groups of columns, with as many marks, it is better taken away from the weights.
-    constexpr bool BIASED = F::FOLDS && F::ZERO, UNSIGNED = STRIP_LIFTS<F> || (BIASED && STRIP_WORDS == 1 && GROUPS == 1);
-    constexpr bool ZERO = BIASED ? UNSIGNED : F::ZERO != 0;
     Words<STRIP_WORDS> weights[2][2];
     Scale part[2][2];
     UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) {
         weights[i / 2][i % 2] = row[i / 2].piece(pair, i % 2);
-        UNROLL_ON_GPU
-        for (u32 w = 0; w < STRIP_WORDS && BIASED && !UNSIGNED; w++) weights[i / 2][i % 2][w] ^= 0x80808080u;
         part[i / 2][i % 2] = row[i / 2].part(pair, i % 2);
     }
     UNROLL_ON_GPU
@@ -233,65 +244,58 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChun
         const f32 *marks = chunk.block_marks(g, block) + 2 * (lane % 4);
         const auto marked = [&](u32 kind) { return load<2>(marks + STRIP_COLUMNS * kind); };
         u32 dots[SPLIT ? 2 : 1][4];
-        strip_dots<SPLIT, UNSIGNED>(weights, chunk.block_words(g, block), lane, dots);
+        strip_dots<SPLIT, STRIP_LIFTS<F>>(weights, chunk.block_words(g, block), lane, dots);
         Vec<f32, 2> step = marked(MARK_STEP);
         UNROLL_ON_GPU
         for (u32 c = 0; c < 2; c++) step[c] *= 1.0f / strip_lift<F>(pair);
         Vec<f32, 2> extra[2];
-        if (HALVES && (OFFSETS || SPLIT)) {
+        if (SPLIT) {
             extra[0] = marked(MARK_HALVES), extra[1] = marked(MARK_HALVES + 1);
-        } else if (OFFSETS || ZERO) {
+        } else if (OFFSETS || F::ZERO) {
             extra[0] = marked(MARK_TOTAL);
         }
         UNROLL_ON_GPU
         for (u32 i = 0; i < 4; i++) {
             const u32 r = i / 2, c = i % 2;
-            f32 value = bit_cast<f32>(dots[0][i]) - (ZERO ? extra[0][c] : RAISED);
+            f32 value = bit_cast<f32>(dots[0][i]) - (F::ZERO ? extra[0][c] : RAISED);
             if constexpr (SPLIT) {
                 value = part[r][0].scale * value;
-                value += part[r][1].scale * (bit_cast<f32>(dots[1][i]) - (ZERO ? extra[1][c] : RAISED));
-                sum.at[g][i] += step[c] * value;
-            } else if constexpr (F::FOLDS) {
+                value += part[r][1].scale * (bit_cast<f32>(dots[1][i]) - (F::ZERO ? extra[1][c] : RAISED));
                 sum.at[g][i] += step[c] * value;
             } else {
                 sum.at[g][i] += step[c] * part[r][0].scale * value;
             }
             if (OFFSETS) less.at[g][i] += part[r][0].offset * extra[0][c];
-            if (OFFSETS && HALVES) less.at[g][i] += part[r][1].offset * extra[1][c];
         }
     }
 }
 
 #if defined(MATRIX_UNITS)
-// The minimums of a chunk, times what its offsets are multiplied with: floats of 11 bits, which the minimums have, and the others
+// The eight minimums of a chunk, times what its offsets are multiplied with: floats of 11 bits, which the minimums have, and the others
 // have in two parts.
 template <typename F, u32 GROUPS>
 DEVICE void multiply_minimums(const u8 *const (&from)[2], const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &less) {
-    constexpr u32 COUNT = CHUNK / PIECE / F::MERGE, BITS = 0xffffe000u;
-    const u32 own = lane / 4 + (F::MERGE == 2 ? STRIP_BLOCK_MARKS * (lane % 4) + STRIP_COLUMNS * MARK_TOTAL
-                                              : STRIP_BLOCK_MARKS * (lane % 4 / 2) + STRIP_COLUMNS * (MARK_HALVES + lane % 2));
+    constexpr u32 BITS = 0xffffe000u;
+    const u32 own = lane / 4 + STRIP_BLOCK_MARKS * (lane % 4) + STRIP_COLUMNS * MARK_TOTAL;
+    f32 minimum[4];
     UNROLL_ON_GPU
-    for (u32 four = 0; four < COUNT / 4; four += 2) {
-        f32 minimum[4];
+    for (u32 i = 0; i < 4; i++) minimum[i] = F::minimum(from[i % 2], lane % 4, i / 2);
+    UNROLL_ON_GPU
+    for (u32 g = 0; g < GROUPS; g++) {
+        u32 part[2][2];
         UNROLL_ON_GPU
-        for (u32 i = 0; i < 4; i++) minimum[i] = F::minimum(from[i % 2], lane % 4, four + i / 2);
+        for (u32 i = 0; i < 2; i++) {
+            const f32 all = chunk.block_marks(g, 4 * i)[own];
+            part[0][i] = bit_cast<u32>(all) & BITS;
+            part[1][i] = bit_cast<u32>(all - bit_cast<f32>(part[0][i])) & BITS;
+        }
+        f32(&sum)[4] = less.at[g];
         UNROLL_ON_GPU
-        for (u32 g = 0; g < GROUPS; g++) {
-            u32 part[2][2];
-            UNROLL_ON_GPU
-            for (u32 i = 0; i < 2; i++) {
-                const f32 all = chunk.block_marks(g, (F::MERGE == 2 ? 4 : 2) * (four + i))[own];
-                part[0][i] = bit_cast<u32>(all) & BITS;
-                part[1][i] = bit_cast<u32>(all - bit_cast<f32>(part[0][i])) & BITS;
-            }
-            f32(&sum)[4] = less.at[g];
-            UNROLL_ON_GPU
-            for (u32 i = 0; i < 2; i++) {
-                asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                    : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                    : "r"(bit_cast<u32>(minimum[0])), "r"(bit_cast<u32>(minimum[1])), "r"(bit_cast<u32>(minimum[2])),
-                      "r"(bit_cast<u32>(minimum[3])), "r"(part[i][0]), "r"(part[i][1]));
-            }
+        for (u32 i = 0; i < 2; i++) {
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                : "r"(bit_cast<u32>(minimum[0])), "r"(bit_cast<u32>(minimum[1])), "r"(bit_cast<u32>(minimum[2])),
+                  "r"(bit_cast<u32>(minimum[3])), "r"(part[i][0]), "r"(part[i][1]));
         }
     }
 }
@@ -314,8 +318,8 @@ DEVICE void multiply_group(const u8 *const (&from)[2], u32 group, const StripChu
 
 // A chunk of the two rows, or its first `groups` groups. Where scales are in parts, those of the block come last.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const StripChunk<GROUPS> &chunk, u32 lane,
-                           StripSums<GROUPS> &sum) {
+DEVICE void multiply_in_parts(const u8 *const (&from)[2], u32 groups, const StripChunk<GROUPS> &chunk, u32 lane,
+                              StripSums<GROUPS> &sum) {
     typedef Chunk<F> C;
     StripSums<GROUPS> part = {}, less = {};
     Scale whole[2];

@@ -82,7 +82,7 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
     };
     const auto row_at = [&](u32 row) { return min_of(row, last) * row_bytes; };
     const u32 row[2] = {row_at(lane / 4), row_at(lane / 4 + 8)};
-    words += (u64)first_column * (k / 4);
+    words += (u64)first_column * column_words<F>(k);
     marks += (u64)first_column * (k / STRIP_COLUMNS);
     StripSums<GROUPS> sum = {};
     fetch(team, 0);
@@ -99,7 +99,7 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *RESTRICT words, const 
             from[r] = own + stage * STAGE + (lane / 4 + 8 * r) * C::PITCH + ((row[r] + chunk * C::BYTES) & C::SKEW);
         }
         const u32 groups = min_of(C::GROUPS, (k - chunk * CHUNK) / (ACTIVATION_BLOCK * C::PAIRS));
-        multiply_chunk<F>(from, groups, StripChunk<GROUPS>(words, marks, k, chunk), lane, sum);
+        multiply_chunk<F>(from, groups, StripChunk<GROUPS>{words, marks, k, chunk}, lane, sum);
     }
     // The teams add up, a group of columns at a time: [column][row] of each.
     constexpr u32 RESULTS = STRIP_ROWS * STRIP_COLUMNS, PITCH = RESULTS + 4;

@@ -8,8 +8,9 @@ constexpr u32 STRIP_TEAMS = 16; // that multiply
 constexpr u32 STRIP_THREADS = (STRIP_TEAMS + 1) * STRIP_TEAM;
 template <typename F, u32 GROUPS> constexpr u32 STRIP_BLOCKS = 1;
 
-// Strips whose sums are in shared memory at a time, a place for every team: [strip][group][team][thread].
-constexpr u32 STRIPS_TOGETHER = 4;
+// Strips whose sums are in shared memory at a time, a place for every team: [strip][group][team][thread]. Small rows leave room for
+// more of them; as measured.
+template <typename F, u32 GROUPS> constexpr u32 STRIPS_TOGETHER = F::FOLDS ? 8 / GROUPS : 4;
 
 // All teams that multiply.
 DEVICE void meet_teams() { asm volatile("bar.sync 1, %0;" ::"n"(STRIP_TEAMS * STRIP_TEAM) : "memory"); }
@@ -35,14 +36,15 @@ template <typename F, u32 GROUPS>
 DEVICE void strips(const u8 *RESTRICT weights, const u32 *words, const f32 *marks, const Output &out, u32 rows, u32 k, u32 columns,
                    u32 segment, u32 stages, u32 ahead) {
     typedef Chunk<F> C;
-    constexpr u32 RESULTS = STRIP_ROWS * STRIP_COLUMNS;
+    constexpr u32 RESULTS = STRIP_ROWS * STRIP_COLUMNS, TOGETHER = STRIPS_TOGETHER<F, GROUPS>;
     const u32 lane = thread_x() % STRIP_TEAM, team = thread_x() / STRIP_TEAM;
     const u32 row_bytes = k / F::ELEMENTS * F::BYTES, chunks = ceil_div(k, CHUNK), segment_bytes = segment * C::BYTES;
     // Odd in 16 bytes, so that the eight rows that are read together miss no bank.
-    const u32 pitch = 16 * (((segment_bytes + (F::ALIGN == 16 ? 0 : 16 - F::ALIGN) + 15) / 16) | 1), stage_bytes = STRIP_ROWS * pitch;
+    const u32 pitch = kept(16 * (((segment_bytes + (F::ALIGN == 16 ? 0 : 16 - F::ALIGN) + 15) / 16) | 1));
+    const u32 stage_bytes = STRIP_ROWS * pitch;
     f32 *partial = (f32 *)staged_bytes;
-    u8 *places = (u8 *)(partial + STRIPS_TOGETHER * GROUPS * STRIP_TEAMS * RESULTS);
-    const u32 arrived = shared_address(places + stages * stage_bytes), read = arrived + 8 * stages;
+    u8 *places = (u8 *)(partial + TOGETHER * GROUPS * STRIP_TEAMS * RESULTS);
+    const u32 arrived = kept(shared_address(places + stages * stage_bytes)), read = arrived + 8 * stages;
     const u32 own = ceil_div(ceil_div(rows, STRIP_ROWS) - block_x(), grid_x());
     const auto strip_at = [&](u32 index) { return (block_x() + index * grid_x()) * STRIP_ROWS; };
     StripStage stage = {ceil_div(chunks, segment), stages, 0, 0, 0, 0, 0};
@@ -61,9 +63,9 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *words, const f32 *mark
         StripStage before = stage; // the last one that must have come before another is asked for
         u32 asked = 0;
         NO_UNROLL
-        for (u32 base = 0; base < own; base += STRIPS_TOGETHER) {
+        for (u32 base = 0; base < own; base += TOGETHER) {
             NO_UNROLL
-            for (stage.begin(min_of(STRIPS_TOGETHER, own - base)); stage.inside(); stage.advance()) {
+            for (stage.begin(min_of(TOGETHER, own - base)); stage.inside(); stage.advance()) {
                 if (asked >= ahead) {
                     wait_for_arrivals(arrived + 8 * before.place, before.turn);
                     before.advance();
@@ -91,31 +93,29 @@ DEVICE void strips(const u8 *RESTRICT weights, const u32 *words, const f32 *mark
     }
     enter();
     const u32 first_column = block_y() * (GROUPS * STRIP_COLUMNS);
-    words += (u64)first_column * (k / 4);
+    words = kept(words + (u64)first_column * column_words<F>(k));
     marks += (u64)first_column * (k / STRIP_COLUMNS);
+    if (GROUPS == 1) marks = kept(marks); // with more of them, registers are scarce
     Vec<f32, 4> *own_sums = (Vec<f32, 4> *)partial + thread_x();
     NO_UNROLL
-    for (u32 base = 0; base < own; base += STRIPS_TOGETHER) {
+    for (u32 base = 0; base < own; base += TOGETHER) {
         UNROLL
-        for (u32 i = 0; i < STRIPS_TOGETHER * GROUPS; i++) own_sums[i * STRIP_TEAMS * STRIP_TEAM] = Vec<f32, 4>{};
+        for (u32 i = 0; i < TOGETHER * GROUPS; i++) own_sums[i * STRIP_TEAMS * STRIP_TEAM] = Vec<f32, 4>{};
         // Chunks go round the teams. Those that have none of a stage see it pass all the same: a barrier tells two turns apart, not
         // three.
         u32 chunk = team;
         NO_UNROLL
-        for (stage.begin(min_of(STRIPS_TOGETHER, own - base)); stage.inside(); stage.advance()) {
+        for (stage.begin(min_of(TOGETHER, own - base)); stage.inside(); stage.advance()) {
             wait_for_arrivals(arrived + 8 * stage.place, stage.turn);
             const u32 at = stage.segment * segment + chunk;
             if (chunk < segment && at < chunks) {
-                const u32 row = strip_at(base + stage.strip) + lane / 4;
-                const u8 *from[2];
-                UNROLL
-                for (u32 r = 0; r < 2; r++) {
-                    const u32 skew = (min_of(row + 8 * r, rows - 1) * row_bytes + stage.segment * segment_bytes) & C::SKEW;
-                    from[r] = places + (stage.place * stage_bytes + (lane / 4 + 8 * r) * pitch + chunk * C::BYTES + skew);
-                }
+                // Eight rows are a multiple of 16 bytes, and so are strips.
+                const u32 skew = (lane / 4 * row_bytes + stage.segment * segment_bytes) & C::SKEW;
+                const u8 *first = places + (stage.place * stage_bytes + lane / 4 * pitch + chunk * C::BYTES + skew);
+                const u8 *const from[2] = {first, first + 8 * pitch};
                 StripSums<GROUPS> sum = {};
                 const u32 groups = min_of(C::GROUPS, (k - at * CHUNK) / (ACTIVATION_BLOCK * C::PAIRS));
-                multiply_chunk<F>(from, groups, StripChunk<GROUPS>(words, marks, k, at), lane, sum);
+                multiply_chunk<F>(from, groups, StripChunk<GROUPS>{words, marks, k, at}, lane, sum);
                 UNROLL
                 for (u32 g = 0; g < GROUPS; g++) {
                     Vec<f32, 4> &to = own_sums[(stage.strip * GROUPS + g) * (STRIP_TEAMS * STRIP_TEAM)];

@@ -52,26 +52,6 @@ template <u32 N, u32 ALIGN> DEVICE Words<N> words(const u8 *at, u32 shift = 0) {
 // An f16 of a block, as f32.
 DEVICE f32 half_at(const u8 *at) { return f16_to_f32(*(const f16 *)at); }
 
-// Byte i of a word.
-DEVICE u32 unsigned_byte_at(u32 word, u32 i) {
-#if defined(TARGET_NVIDIA)
-    return __byte_perm(word, 0, 0x4440 | i);
-#else
-    return (word >> (8 * i)) & 0xff;
-#endif
-}
-
-// The same with its sign.
-DEVICE u32 extended_byte_at(u32 word, u32 i) {
-#if defined(TARGET_NVIDIA)
-    u32 out;
-    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(out) : "r"(word), "r"(0x8880 | 0x1111 * i));
-    return out;
-#else
-    return (u32)(i32)(i8)(word >> (8 * i));
-#endif
-}
-
 // a * b + c as one instruction, whatever the compiler would make of it together with others: NVIDIA's additions run beside the
 // shifts and masks that weights are taken apart with, multiplications do not.
 DEVICE u32 multiplied(u32 a, u32 b, u32 c) {
@@ -81,6 +61,18 @@ DEVICE u32 multiplied(u32 a, u32 b, u32 c) {
     return out;
 #else
     return a * b + c;
+#endif
+}
+
+// Bits of `a` where `mask` has ones, and of `b` elsewhere: one instruction, where the compiler would first take apart what it knows
+// to be zero.
+DEVICE u32 chosen(u32 mask, u32 a, u32 b) {
+#if defined(TARGET_NVIDIA)
+    u32 out;
+    asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(out) : "r"(a), "r"(b), "r"(mask));
+    return out;
+#else
+    return (a & mask) | (b & ~mask);
 #endif
 }
 

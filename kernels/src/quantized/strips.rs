@@ -1,8 +1,8 @@
 //! Products of a few activations on matrix units: sixteen rows of weights, a strip, by eight activations in one instruction.
 //! Where that pays is a table, and so is how weights pass through shared memory where they come by themselves; the kernels are in
-//! `hip/quantized/strips.h` and the two headers beside it.
+//! `hip/quantized/strips.h` and the three headers beside it.
 
-use super::product::{ActivationRows, Target, QUANTIZE_LANES, QUANTIZE_THREADS};
+use super::product::{ActivationRows, Target, QUANTIZE_THREADS};
 use super::single::{staged, RESERVED};
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
@@ -17,6 +17,8 @@ const STRIP_ROWS: u64 = 16;
 const STRIP_COLUMNS: usize = 8;
 const ACTIVATION_BLOCK: usize = 32;
 const CHUNK: usize = 256;
+/// Values of a thread that makes them bytes.
+const QUANTIZE_EACH: u64 = 8;
 /// Bytes of the marks beside the 32 bytes of a block of activations.
 const MARK_BYTES: usize = 16;
 
@@ -24,7 +26,7 @@ const MARK_BYTES: usize = 16;
 /// instruction since Ampere. AMD's matrix units (gfx908 and later, RDNA 3 and later) take sixteen activations at least and other
 /// shares of the operands from each lane; until those are written, and measured, dot products of four bytes do the work there.
 ///
-/// For 14336 x 4096 on an H200, eight activations take 15 us (Q2K) to 22 us (Q6K) and sixteen 20 to 32 us. The weights are read
+/// For 14336 x 4096 on an H200, eight activations take 11 us (Q2K) to 22 us (Q8_0) and sixteen 16 to 33 us. The weights are read
 /// again for every sixteen; from 49 on, widening them (`large`) takes less.
 const STRIPS: [(&str, u64); 2] = [("sm_", 48), ("host", 16)];
 
@@ -33,7 +35,12 @@ const LOADED_THREADS: u32 = 128;
 
 /// As in `hip/quantized/strips_staged.h`: teams of 32 threads that multiply, and strips whose sums are in shared memory at a time.
 const STAGED_TEAMS: usize = 16;
-const TOGETHER: usize = 4;
+const fn together(format: BlockFormat, groups: usize) -> usize {
+    match folded_zero(format) {
+        Some(_) => 8 / groups,
+        None => 4,
+    }
+}
 
 /// The most chunks of a stage, one for each team, and shared memory for stages if that is two or more: what is left of it is a cache, and has the
 /// activations. As measured on an H200.
@@ -68,8 +75,15 @@ fn row_for(arch: &str) -> u64 {
     STRIPS.iter().find(|(name, _)| arch.starts_with(name) && !old).map_or(0, |(_, most)| *most)
 }
 
-/// What is added to the bytes of Q3K, as in `hip/quantized/formats.h`.
-const FOLDED_ZERO: f32 = 128.0;
+/// What is added to the bytes of weights whose scales fold into bytes (`hip/quantized/strips_folded.h`). Activations have one step
+/// for 256 of them there, as in Candle's products on the CPU, and not for 32.
+const fn folded_zero(format: BlockFormat) -> Option<f32> {
+    match format {
+        BlockFormat::Q2K => Some(0.0),
+        BlockFormat::Q3K => Some(128.0),
+        _ => None,
+    }
+}
 
 /// How a block goes through its strips (`hip/quantized/strips_staged.h`). Nothing, where threads load their weights themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +102,7 @@ impl Stages {
     /// of them fit.
     fn within(format: BlockFormat, columns: usize, groups: usize, room: usize) -> Self {
         let chunks = columns.div_ceil(CHUNK);
-        let sums = TOGETHER * groups * STAGED_TEAMS * STRIP_ROWS as usize * STRIP_COLUMNS * 4;
+        let sums = together(format, groups) * groups * STAGED_TEAMS * STRIP_ROWS as usize * STRIP_COLUMNS * 4;
         let room = room.saturating_sub(sums);
         let mut most = SEGMENT;
         let (segment, place) = loop {
@@ -153,30 +167,30 @@ impl Kernels {
             if batch.count <= STRIP_COLUMNS { ("_1", STRIP_COLUMNS) } else { ("_2", 2 * STRIP_COLUMNS) };
         // Whole groups of activations.
         let groups = batch.count.div_ceil(each);
-        let blocks = columns / ACTIVATION_BLOCK;
-        let room = groups * each * blocks;
-        let memory = out.stream().alloc::<u8>(room * (ACTIVATION_BLOCK + MARK_BYTES))?;
-        let (words, marks) = (memory.ptr(), memory.ptr().offset(room * ACTIVATION_BLOCK));
-        let (zero, has_offset) = match format {
-            BlockFormat::Q3K => (FOLDED_ZERO, false),
-            _ => format.zero(),
+        let values = groups * each * columns;
+        let memory = out.stream().alloc::<u8>(values / ACTIVATION_BLOCK * (ACTIVATION_BLOCK + MARK_BYTES))?;
+        let (words, marks) = (memory.ptr(), memory.ptr().offset(values));
+        let (zero, has_offset) = format.zero();
+        let (kernel, block, zero) = match folded_zero(format) {
+            Some(zero) => ("quantize_folded", CHUNK, zero),
+            None => ("quantize_strips", ACTIVATION_BLOCK, zero),
         };
         let to = StripRows {
             words,
             marks,
-            blocks_per_row: Divider::new(blocks as u64),
-            block_count: room as u32,
+            blocks_per_row: Divider::new((columns / block) as u64),
+            block_count: (values / block) as u32,
             count: batch.count as u32,
             zero,
             has_offset: u32::from(has_offset),
             unused: 0,
         };
-        let function = self.function(Id::Quantized, "quantize_strips", &[activations.dtype()], "")?;
-        let threads = room as u64 * QUANTIZE_LANES;
+        let function = self.function(Id::Quantized, kernel, &[activations.dtype()], "")?;
+        let threads = values as u64 / QUANTIZE_EACH;
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
         let args = (activations.ptr(), batch.packed(), batch.stride(), to);
-        // SAFETY: the parameters of `quantize_strips_*` in `hip/quantized.hip`; the layout stays inside memory that is borrowed,
-        // and the bytes and marks of all rows fit into the fresh buffer.
+        // SAFETY: the parameters of `quantize_strips_*` and `quantize_folded_*` in `hip/quantized.hip`; the layout stays inside
+        // memory that is borrowed, and the bytes and marks of all rows fit into the fresh buffer.
         unsafe { function.launch(out.stream(), config, &args)? };
         let function = self.quantized("strips", format, ending)?;
         let device = out.stream().device();

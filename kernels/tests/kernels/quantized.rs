@@ -109,11 +109,22 @@ fn looks_up_rows(bench: &Bench, random: &mut Random, format: BlockFormat) {
     assert_eq!(got[2 * columns], matrix.row(2)[0] as f32);
 }
 
-/// What a product should be, and how far it may be off.
-fn expected(weights: &[f64], activations: &[f64], exact: bool) -> (f64, f64) {
+/// How many activations share a step.
+const STEP: usize = 32;
+
+/// The same in products of a few of them, where strips take chunks of 256 of these formats as integers.
+fn step_of(format: BlockFormat, batch: usize) -> usize {
+    match format {
+        BlockFormat::Q2K | BlockFormat::Q3K if (2..=48).contains(&batch) => 256,
+        _ => STEP,
+    }
+}
+
+/// What a product should be, and how far it may be off where `step` activations are rounded together.
+fn expected(weights: &[f64], activations: &[f64], step: usize, exact: bool) -> (f64, f64) {
     let mut sum = 0.0;
     let mut slack = 0.0;
-    for (w, x) in weights.chunks(32).zip(activations.chunks(32)) {
+    for (w, x) in weights.chunks(step).zip(activations.chunks(step)) {
         // Activations move by half a step at most; the step is a 127th of the largest.
         let step = x.iter().fold(0.0f64, |most, x| most.max(x.abs())) / 127.0;
         for (w, x) in w.iter().zip(x) {
@@ -191,7 +202,7 @@ fn product<In: Element, Out: Element>(
     for b in 0..batch {
         let row = &numbers[b * matrix.columns..(b + 1) * matrix.columns];
         for r in 0..matrix.rows {
-            let want = expected(matrix.row(r), row, matrix.format.is_plain());
+            let want = expected(matrix.row(r), row, step_of(matrix.format, batch), matrix.format.is_plain());
             // f16 has an end, and large weights reach it.
             if want.0.abs() + want.1 < 6e4 || Out::DTYPE != DType::F16 {
                 assert_product(got[b * matrix.rows + r], want, || format!("{} at ({b}, {r})", what()));
@@ -223,7 +234,7 @@ fn takes_any_layout(bench: &Bench, random: &mut Random) {
         });
         let numbers: Vec<f64> = places.iter().map(|&place| f64::from(memory[start + place])).collect();
         for (i, &got) in got.iter().enumerate() {
-            let want = expected(matrix.row(i % rows), &numbers[i / rows * columns..][..columns], false);
+            let want = expected(matrix.row(i % rows), &numbers[i / rows * columns..][..columns], STEP, false);
             assert_product(got, want, || format!("{dims:?} with strides {strides:?}, element {i}"));
         }
     }
@@ -264,7 +275,9 @@ fn carries_nan_and_extremes(bench: &Bench, random: &mut Random) {
         let scaled: Vec<f32> = values.iter().map(|x| x * scale).collect();
         let numbers: Vec<f64> = scaled.iter().map(|&x| f64::from(x)).collect();
         for (r, got) in product(&scaled).into_iter().enumerate() {
-            assert_product(got, expected(matrix.row(r), &numbers, false), || format!("activations around {scale}"));
+            assert_product(got, expected(matrix.row(r), &numbers, STEP, false), || {
+                format!("activations around {scale}")
+            });
         }
     }
     assert_eq!(product(&vec![0.0; columns]), [0.0; 3]);
@@ -309,7 +322,7 @@ fn routes_to_experts(bench: &Bench, random: &mut Random, format: BlockFormat) {
             let (slot, row) = (i / rows, i % rows);
             let from = slot / share * columns;
             let (sum, slack) =
-                expected(matrix.row(by_slot[slot] as usize * rows + row), &numbers[from..from + columns], false);
+                expected(matrix.row(by_slot[slot] as usize * rows + row), &numbers[from..from + columns], STEP, false);
             let factor = if weighted { f64::from(factors[slot]) } else { 1.0 };
             assert_product(got, (sum * factor, slack * factor), || {
                 format!("{format}: {tokens} tokens, {share} experts each, slot {slot}, row {row}")
@@ -332,7 +345,7 @@ fn routes_to_experts(bench: &Bench, random: &mut Random, format: BlockFormat) {
         });
         let error = bench.kernels.check(&bench.stream).expect_err("out of range").to_string();
         assert!(error.contains(named), "{error}");
-        let (sum, slack) = expected(matrix.row(0), &vec![1.0; columns], false);
+        let (sum, slack) = expected(matrix.row(0), &vec![1.0; columns], STEP, false);
         assert_product(got[0], (sum, slack), || "the pair that is in order".into());
     }
 }

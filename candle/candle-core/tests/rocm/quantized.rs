@@ -1,8 +1,8 @@
 //! Quantized products are at least as close to the exact ones as Candle's on the CPU. Exact is the product of the dequantized
 //! weights with the activations in f64. Both devices round activations to bytes: the CPU in blocks of 32 with a step kept in
-//! f16 (in blocks of 256 for the k formats), the ROCm device in blocks of 32 with a step kept in f32. So the errors have
-//! about one size for the simple formats and are smaller on the ROCm device for the k formats, and what is compared is
-//! their root mean square over at least a thousand products.
+//! f16 (in blocks of 256 for the k formats), the ROCm device in blocks of 32 with a step kept in f32 (of 256 for a few rows
+//! by Q2K or Q3K, on matrix units). So the errors have about one size for the simple formats and are mostly smaller on the
+//! ROCm device for the k formats, and what is compared is their root mean square over at least a thousand products.
 
 use super::bench::{PLAIN, QUANTIZED};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
