@@ -2,7 +2,7 @@
 // A team of 32 threads multiplies the integers of a strip, 32 of each row, with the bytes of eight activations in one
 // instruction; where there is no such instruction, dot products of four bytes give the same sums. The weights pass through shared
 // memory, where unaligned blocks cost nothing and the next ones arrive while these are multiplied: strips_loaded.h and
-// strips_staged.h have two ways to do that, this file what becomes of a chunk.
+// strips_staged.h have two ways to do that, this file what becomes of a chunk, and strips_folded.h the same for small scales.
 #pragma once
 
 constexpr u32 STRIP_ROWS = 16;
