@@ -234,57 +234,50 @@ template <typename Map, typename T> DEVICE void map_rows(const T *src, T *dst, c
     else map_row<1>(src + at, dst + at, shape.columns, active, team, map);
 }
 
-// Few rows that are too long for a team each are shared by several: one launch gathers a state for every share, a second
-// one merges those of a row and maps. The second reads backwards: what the first read last is still in the cache.
-// Mirrored by `RowPieces` in src/rows.rs.
+// Few rows that are too long for a block each are shared by several: one launch gathers a state for every share, a second one
+// merges those of a row and maps. The second reads backwards: what the first read last is still in the cache. A team is the whole
+// block, so that the distances between its loads are constants. Mirrored by `RowPieces` in src/rows.rs.
 struct RowPieces {
-    u32 units;      // rows times shares
+    u32 units;      // rows times shares, a block each
     u32 columns;
-    u32 team_log2;  // threads for a share
     u32 vectors;    // as in RowShape
     Divider pieces; // shares of a row
 };
 
-// What a team works on: a share of the row that starts at `at`.
-struct RowPiece {
-    u64 at;
-    Share share;
-    u32 columns; // none without a row
-    static MEMBER RowPiece of(u32 unit, const RowPieces &shape) {
-        const bool active = unit < shape.units;
-        const Division split = divide(active ? unit : 0, shape.pieces);
-        return RowPiece{u64(split.quotient) * shape.columns, Share{split.remainder, shape.pieces.divisor},
-                        active ? shape.columns : 0};
-    }
-};
+DEVICE Team whole_block() { return Team{ROW_THREADS, thread_x(), 0, 1}; }
 
+template <u32 N, typename Map, typename T>
+DEVICE void gather_piece(const T *src, typename Map::State *states, const RowPieces &shape, Map &map) {
+    const Division split = divide(block_x(), shape.pieces);
+    const T *row = src + u64(split.quotient) * shape.columns;
+    map.begin(row, shape.columns);
+    const Share share = {split.remainder, shape.pieces.divisor};
+    const Team team = whole_block();
+    const typename Map::State state = merge_team(gather_row<N>(row, shape.columns, team, share, map), team, map);
+    if (thread_x() == 0) states[block_x()] = state;
+}
 template <typename Map, typename T>
 DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPieces &shape, Map map) {
-    typedef typename Map::State State;
-    const Team team = Team::along(shape.team_log2);
-    const u32 unit = block_x() * team.count + team.index;
-    const RowPiece piece = RowPiece::of(unit, shape);
-    const T *row = src + piece.at;
-    map.begin(row, piece.columns);
-    State state = shape.vectors ? gather_row<Lanes<T>::count>(row, piece.columns, team, piece.share, map)
-                                : gather_row<1>(row, piece.columns, team, piece.share, map);
-    state = merge_team(state, team, map);
-    if (unit < shape.units && team.lane == 0) states[unit] = state;
+    if (shape.vectors) gather_piece<Lanes<T>::count>(src, states, shape, map);
+    else gather_piece<1>(src, states, shape, map);
 }
 
+template <u32 N, typename Map, typename T>
+DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map &map) {
+    typedef typename Map::State State;
+    const Division split = divide(shape.units - 1 - block_x(), shape.pieces);
+    const u64 at = u64(split.quotient) * shape.columns;
+    const Share share = {split.remainder, shape.pieces.divisor};
+    const Team team = whole_block();
+    map.begin(src + at, shape.columns);
+    const State *of_row = states + u64(split.quotient) * share.count;
+    State state = map.empty();
+    for (u32 i = thread_x(); i < share.count; i += ROW_THREADS) state = map.merge(state, of_row[i]);
+    map.settle(merge_team(state, team, map), shape.columns);
+    apply_row<N>(src + at, dst + at, shape.columns, team, share, true, map);
+}
 template <typename Map, typename T>
 DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {
-    typedef typename Map::State State;
-    const Team team = Team::along(shape.team_log2);
-    const u32 unit = block_x() * team.count + team.index;
-    const RowPiece piece = RowPiece::of(unit < shape.units ? shape.units - 1 - unit : unit, shape);
-    const T *row = src + piece.at;
-    map.begin(row, piece.columns);
-    const State *of_row = states + (piece.columns > 0 ? shape.units - 1 - unit - piece.share.index : 0);
-    const u32 pieces = piece.columns > 0 ? piece.share.count : 0;
-    State state = map.empty();
-    for (u32 i = team.lane; i < pieces; i += team.size) state = map.merge(state, of_row[i]);
-    map.settle(merge_team(state, team, map), shape.columns);
-    if (shape.vectors) apply_row<Lanes<T>::count>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
-    else apply_row<1>(row, dst + piece.at, piece.columns, team, piece.share, true, map);
+    if (shape.vectors) map_piece<Lanes<T>::count>(src, dst, states, shape, map);
+    else map_piece<1>(src, dst, states, shape, map);
 }

@@ -37,12 +37,11 @@ unsafe impl DeviceCopy for RowShape {}
 pub(crate) struct RowPieces {
     units: u32,
     columns: u32,
-    team_log2: u32,
     vectors: u32,
     pieces: Divider,
 }
 
-// SAFETY: seven integers, laid out as in C.
+// SAFETY: six integers, laid out as in C.
 unsafe impl DeviceCopy for RowPieces {}
 
 /// One launch of a map over rows.
@@ -197,29 +196,29 @@ impl Rows {
         let steps = if vectors { self.columns / lanes } else { self.columns };
         let machine = Machine::of(stream.device()).reading_ahead();
         let team_log2 = team_log2(machine, self.rows, steps, KEPT);
-        let config = |teams: u64| LaunchConfig::new(blocks(teams, team_log2), ROW_THREADS);
-        let pieces = pieces(machine, self.rows, 1 << team_log2, steps);
-        // Shorter rows are done before a second launch has begun.
-        if pieces > 1 && steps >= LONG {
+        let pieces = pieces(machine, self.rows, u64::from(ROW_THREADS), steps);
+        // Shorter rows are done before a second launch has begun. Where threads take turns, a row is a single one's.
+        if machine.side_by_side && pieces > 1 && steps >= LONG {
             let units = self.rows * pieces;
             let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
             let shape = RowPieces {
                 units: units as u32,
                 columns: self.columns as u32,
-                team_log2,
                 vectors: u32::from(vectors),
                 pieces: Divider::new(pieces),
             };
-            launch(Step::Gather { states: states.ptr(), shape }, config(units), 0)?;
+            let config = LaunchConfig::new(units as u32, ROW_THREADS);
+            launch(Step::Gather { states: states.ptr(), shape }, config, 0)?;
             // The states go back to the stream's pool, behind both launches.
-            return launch(Step::Map { states: states.ptr(), shape }, config(units), 0);
+            return launch(Step::Map { states: states.ptr(), shape }, config, 0);
         }
         let mut first = 0;
         while first < self.rows {
             let rows = (self.rows - first).min(MAX_BLOCKS * u64::from(ROW_THREADS >> team_log2));
             let shape =
                 RowShape { rows: rows as u32, columns: self.columns as u32, team_log2, vectors: u32::from(vectors) };
-            launch(Step::Rows(shape), config(rows), (first * self.columns) as usize * dtype.size())?;
+            let config = LaunchConfig::new(blocks(rows, team_log2), ROW_THREADS);
+            launch(Step::Rows(shape), config, (first * self.columns) as usize * dtype.size())?;
             first += rows;
         }
         Ok(())
