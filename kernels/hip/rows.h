@@ -107,22 +107,35 @@ DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, b
     }
 }
 
-// What a share of a row comes to. A tile is gathered by itself first: a sum of sums loses less than one long sum.
+// Tiles that are gathered by themselves. On the embedded device a single thread takes a row of any length.
+#if defined(TARGET_HOST)
+constexpr u32 TILES_TOGETHER = 64;
+#else
+constexpr u32 TILES_TOGETHER = 1;
+#endif
+
+// What a share of a row comes to. A tile is gathered by itself first, and some tiles are: a sum of sums loses less than one long sum.
 template <typename Map> struct Gather {
     typedef typename Map::State State;
     Map &map;
-    State state;
-    template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32, u32) {
+    State state, recent;
+    u32 tiles;
+    template <typename Tiles> MEMBER void operator()(const Tiles &tile, u32, u32) {
         State part = map.empty();
-        map.take(part, tiles);
-        state = map.merge(state, part);
+        map.take(part, tile);
+        if constexpr (TILES_TOGETHER == 1) {
+            state = map.merge(state, part);
+        } else {
+            recent = map.merge(recent, part);
+            if (++tiles % TILES_TOGETHER == 0) state = map.merge(state, recent), recent = map.empty();
+        }
     }
 };
 template <u32 N, typename Map, typename T>
 DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &team, Share share, Map &map) {
-    Gather<Map> gather = {map, map.empty()};
+    Gather<Map> gather = {map, map.empty(), map.empty(), 0};
     walk_row<N>(row, columns, team, share, false, gather);
-    return gather.state;
+    return TILES_TOGETHER == 1 ? gather.state : map.merge(gather.state, gather.recent);
 }
 
 // Stores what is to leave the cache before what is yet to be read. Where no such wish was measured to help, like any other.
