@@ -120,28 +120,53 @@ fn check<T: Element>(bench: &Bench) {
             let what = || {
                 format!("{op:?} of {} {:?} with strides {:?} over {:?}", T::DTYPE, case.dims, case.strides, case.over)
             };
-            let run = |out: &mut Output<'_>| bench.kernels.reduce(op, &input.operand(), &case.over, out);
-            for gpu in [false, true] {
-                plan_as_on_a_gpu(gpu);
-                match op {
-                    Reduce::ArgMin | Reduce::ArgMax => {
-                        let want: Vec<u32> = rows.iter().map(|row| choose(row, op == Reduce::ArgMin).1).collect();
-                        assert_same(&bench.result::<u32>(rows.len(), run), &want, what);
-                    }
-                    Reduce::Sum => {
-                        let want: Vec<T> = rows.iter().map(|row| sum(row)).collect();
-                        assert_same(&bench.result::<T>(rows.len(), run), &want, what);
-                    }
-                    _ => {
-                        let want: Vec<T> = rows.iter().map(|row| choose(row, op == Reduce::Min).0).collect();
-                        // Zeros of different signs are equal; which of them comes out is nobody's promise.
-                        let zero = |x: T| if x.to_f64() == 0.0 { T::from_f64(0.0) } else { x };
-                        let got: Vec<T> = bench.result::<T>(rows.len(), run).into_iter().map(zero).collect();
-                        assert_same(&got, &want.into_iter().map(zero).collect::<Vec<_>>(), what);
-                    }
-                }
+            agrees(bench, op, &input.operand(), &case.over, &rows, what);
+        }
+    }
+}
+
+/// What comes out is what a loop over each of `rows` finds, with one thread for a row and with teams.
+fn agrees<T: Element>(
+    bench: &Bench,
+    op: Reduce,
+    input: &Operand<'_>,
+    over: &[usize],
+    rows: &[Vec<T>],
+    what: impl Fn() -> String,
+) {
+    let run = |out: &mut Output<'_>| bench.kernels.reduce(op, input, over, out);
+    for gpu in [false, true] {
+        plan_as_on_a_gpu(gpu);
+        match op {
+            Reduce::ArgMin | Reduce::ArgMax => {
+                let want: Vec<u32> = rows.iter().map(|row| choose(row, op == Reduce::ArgMin).1).collect();
+                assert_same(&bench.result::<u32>(rows.len(), run), &want, &what);
             }
-            plan_as_on_a_gpu(false);
+            Reduce::Sum => {
+                let want: Vec<T> = rows.iter().map(|row| sum(row)).collect();
+                assert_same(&bench.result::<T>(rows.len(), run), &want, &what);
+            }
+            _ => {
+                let want: Vec<T> = rows.iter().map(|row| choose(row, op == Reduce::Min).0).collect();
+                // Zeros of different signs are equal; which of them comes out is nobody's promise.
+                let zero = |x: T| if x.to_f64() == 0.0 { T::from_f64(0.0) } else { x };
+                let got: Vec<T> = bench.result::<T>(rows.len(), run).into_iter().map(zero).collect();
+                assert_same(&got, &want.into_iter().map(zero).collect::<Vec<_>>(), &what);
+            }
+        }
+    }
+    plan_as_on_a_gpu(false);
+}
+
+/// Rows of nothing but the least or the greatest there is: alone, behind a NaN, and before one.
+fn extremes<T: Element>(bench: &Bench) {
+    for (edge, columns) in [5, 700, 20_000].into_iter().flat_map(|n| [(f64::NEG_INFINITY, n), (f64::INFINITY, n)]) {
+        let mut rows = vec![vec![T::from_f64(edge); columns]; 3];
+        rows[1][0] = T::from_f64(f64::NAN);
+        rows[2][columns - 1] = T::from_f64(f64::NAN);
+        let input = bench.contiguous(&rows.concat(), &[3, columns]);
+        for op in Reduce::ALL.into_iter().filter(|op| *op != Reduce::Sum) {
+            agrees(bench, op, &input.operand(), &[1], &rows, || format!("{op:?} of {columns} {} {edge}", T::DTYPE));
         }
     }
 }
@@ -211,6 +236,7 @@ fn captured(bench: &Bench) {
 
 pub fn family(bench: &Bench) {
     for_types!(check(bench) over all);
+    for_types!(extremes(bench) over all);
     for_types!(rounding(bench) over floats);
     for_types!(nothing(bench) over all);
     refused(bench);
