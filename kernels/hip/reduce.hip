@@ -314,13 +314,12 @@ DEVICE void reduce_rows(const T *src, typename Fold::Out *dst, typename Fold::St
     put_state<Fold, true>(state, first, index, team, dst, scratch, arrivals, shape);
 }
 
-// Rows that have a block each, or one for each piece. A kernel of its own: the distances between a thread's loads are constants,
-// without which NVIDIA's compiler has one load of a tile in flight instead of all, and the registers that it takes to have
-// all are not missed where rows are short.
+// Rows that have a block each, or one for each piece. A kernel of its own: the registers that it takes to have all loads of a tile in
+// flight are not missed where rows are short.
 template <typename Fold, typename T>
 DEVICE void reduce_long(const T *src, typename Fold::Out *dst, typename Fold::State *scratch, u32 *arrivals,
                         const ReduceShape &shape) {
-    const Team team = Team{ROW_THREADS, thread_x(), 0, 1};
+    const Team team = Team::whole();
     const T *row = src + shape.kept.offset(block_x());
     const T first = first_of<Fold>(row, true);
     const typename Fold::State state = read_row<Fold, LONG_AHEAD, true>(row + shape.start, shape.count, team, shape);

@@ -17,6 +17,9 @@ struct Team {
         const u32 size = 1u << log2;
         return Team{size, thread_x() & (size - 1), thread_x() >> log2, ROW_THREADS >> log2};
     }
+    // The whole block works on one row, or a piece of it. The distances between its loads are constants, without which NVIDIA's
+    // compiler has few of them in flight.
+    static MEMBER Team whole() { return Team{ROW_THREADS, thread_x(), 0, 1}; }
     // Neighbouring threads work on neighbouring rows: for rows whose elements lie far apart.
     static MEMBER Team across(u32 log2) {
         const u32 count = ROW_THREADS >> log2;
@@ -155,7 +158,7 @@ template <u32 N, typename T> DEVICE void store_passing(T *at, Vec<T, N> v) {
 // Vectors whose weights are in flight together: more would take the registers that other waves need.
 constexpr u32 WEIGHTS_AHEAD = 2;
 
-// KEPT where a row is read once: vectors of a thread may then be past its end. Otherwise it is read a second time, and the
+// KEPT where a row is read once: vectors of a thread may then be past its `columns`. Otherwise it is read a second time, and the
 // results must not push it out of the cache.
 template <bool KEPT, u32 N, u32 M, typename Map, typename T>
 DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32 columns, Map &map) {
@@ -178,18 +181,18 @@ DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32
     }
 }
 
+// Maps a share of a row that was gathered, the last tile first.
 template <typename Map, typename T> struct Apply {
     Map &map;
     T *out;
-    u32 columns;
     template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32 at, u32 apart) {
-        apply_at<false>(out, tiles, at, apart, columns, map);
+        apply_at<false>(out, tiles, at, apart, 0, map);
     }
 };
 template <u32 N, typename Map, typename T>
-DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, bool backwards, Map &map) {
-    Apply<Map, T> apply = {map, out, columns};
-    walk_row<N>(row, columns, team, share, backwards, apply);
+DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, Map &map) {
+    Apply<Map, T> apply = {map, out};
+    walk_row<N>(row, columns, team, share, true, apply);
 }
 
 // The vectors of a row of up to M for each thread of the team; `blank` past its end.
@@ -224,7 +227,7 @@ template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T 
     map.begin(row, columns);
     const State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
     map.settle(merge_team(state, team, map), columns);
-    apply_row<N>(row, out, columns, team, Share{0, 1}, true, map);
+    apply_row<N>(row, out, columns, team, Share{0, 1}, map);
 }
 
 // Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads
@@ -248,8 +251,8 @@ template <typename Map, typename T> DEVICE void map_rows(const T *src, T *dst, c
 }
 
 // Few rows that are too long for a block each are shared by several: one launch gathers a state for every share, a second one
-// merges those of a row and maps. The second reads backwards: what the first read last is still in the cache. A team is the whole
-// block, so that the distances between its loads are constants. Mirrored by `RowPieces` in src/rows.rs.
+// merges those of a row and maps. The second reads backwards: what the first read last is still in the cache. Mirrored by
+// `RowPieces` in src/rows.rs.
 struct RowPieces {
     u32 units;      // rows times shares, a block each
     u32 columns;
@@ -257,15 +260,13 @@ struct RowPieces {
     Divider pieces; // shares of a row
 };
 
-DEVICE Team whole_block() { return Team{ROW_THREADS, thread_x(), 0, 1}; }
-
 template <u32 N, typename Map, typename T>
 DEVICE void gather_piece(const T *src, typename Map::State *states, const RowPieces &shape, Map &map) {
     const Division split = divide(block_x(), shape.pieces);
     const T *row = src + u64(split.quotient) * shape.columns;
     map.begin(row, shape.columns);
     const Share share = {split.remainder, shape.pieces.divisor};
-    const Team team = whole_block();
+    const Team team = Team::whole();
     const typename Map::State state = merge_team(gather_row<N>(row, shape.columns, team, share, map), team, map);
     if (thread_x() == 0) states[block_x()] = state;
 }
@@ -281,13 +282,13 @@ DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, c
     const Division split = divide(shape.units - 1 - block_x(), shape.pieces);
     const u64 at = u64(split.quotient) * shape.columns;
     const Share share = {split.remainder, shape.pieces.divisor};
-    const Team team = whole_block();
+    const Team team = Team::whole();
     map.begin(src + at, shape.columns);
     const State *of_row = states + u64(split.quotient) * share.count;
     State state = map.empty();
     for (u32 i = thread_x(); i < share.count; i += ROW_THREADS) state = map.merge(state, of_row[i]);
     map.settle(merge_team(state, team, map), shape.columns);
-    apply_row<N>(src + at, dst + at, shape.columns, team, share, true, map);
+    apply_row<N>(src + at, dst + at, shape.columns, team, share, map);
 }
 template <typename Map, typename T>
 DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {

@@ -36,12 +36,6 @@ impl Name {
             self.len += text.len();
         }
     }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        // Only whole strings were copied in.
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
 }
 
 /// For looking it up, which needs no text.

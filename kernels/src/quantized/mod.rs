@@ -236,7 +236,7 @@ impl Kernels {
     /// The kernel `root_format[_ending]` of the module.
     fn quantized(&self, root: &str, format: BlockFormat, ending: &str) -> Result<&Function> {
         let name = Name::new(root, &[]).push("_").push(format.suffix()).push(ending);
-        self.store().function(Id::Quantized, name.as_str())?.ok_or_else(|| {
+        self.store().function(Id::Quantized, name)?.ok_or_else(|| {
             Error::refused(format!("{root} is not defined for {format} weights{ending}; dequantize them first"))
         })
     }
