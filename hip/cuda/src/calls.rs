@@ -56,8 +56,8 @@ pub(crate) unsafe fn put<T>(pointer: *mut T, value: T) -> Result<(), hipError_t>
     Ok(())
 }
 
-/// `context fn hipName(arguments) |driver| body;`, where `context` is `any` (the driver alone) or `bound` (the thread's device
-/// is current). The body comes to a `CUresult` or a `Result`, and may use `?`.
+/// `context fn hipName(arguments) |driver| body;`, where `context` is `any` (the driver alone), `bound` (the thread's device
+/// is current, and no launch waits any more) or `ahead` (launches may wait). The body comes to a `CUresult` or a `Result`, and may use `?`.
 macro_rules! calls {
     ($($context:ident fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$driver:pat_param| $body:expr;)*) => {$(
         #[allow(clippy::too_many_arguments, unused_unsafe)]

@@ -2,6 +2,7 @@
 //! each thread, CUDA a current context: here the context is always the device's primary one, retained at first use.
 
 use crate::driver::{search, CUcontext, CUdevice, CUdevice_attribute, Cuda};
+use crate::launch;
 use crate::status::CUresult;
 use crate::Unavailable;
 use hip_abi::hipError_t;
@@ -60,8 +61,14 @@ pub(crate) fn any() -> Result<&'static Driver, hipError_t> {
     }
 }
 
-/// The driver, with the context of the thread's device current.
+/// The driver, with the context of the thread's device current, and every launch asked for so far with the driver.
 pub(crate) fn bound() -> Result<&'static Driver, hipError_t> {
+    launch::drain();
+    ahead()
+}
+
+/// The same while launches may still wait.
+pub(crate) fn ahead() -> Result<&'static Driver, hipError_t> {
     let driver = any()?;
     driver.enter(CURRENT.get().ordinal)?;
     Ok(driver)

@@ -2,6 +2,7 @@
 
 use crate::calls::{calls, forward, put};
 use crate::context::{current, position, Driver};
+use crate::launch;
 use hip_abi::*;
 use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::OnceLock;
@@ -78,7 +79,10 @@ calls! {
     any fn hipRuntimeGetVersion(version: *mut c_int) |driver| put(version, hip_version(driver)?);
     any fn hipGetDevice(device: *mut c_int) |_| put(device, current() as c_int);
     any fn hipSetDevice(device: c_int) |driver| driver.enter(position(device)?);
-    any fn hipDeviceReset() |driver| driver.reset();
+    any fn hipDeviceReset() |driver| {
+        launch::drain();
+        driver.reset()
+    };
     any fn hipDeviceGetName(name: *mut c_char, len: c_int, device: hipDevice_t) |driver|
         (driver.cuda.cuDeviceGetName)(name, len, driver.id(device)?);
     any fn hipDeviceTotalMem(bytes: *mut usize, device: hipDevice_t) |driver|
@@ -91,12 +95,15 @@ calls! {
         put(properties, named(hipDeviceProp_tR0600::zeroed(), |p| &mut p.gcnArchName, &architecture(driver, device)?));
     any fn hipGetDeviceProperties(properties: *mut hipDeviceProp_tR0000, device: c_int) |driver|
         put(properties, named(hipDeviceProp_tR0000::zeroed(), |p| &mut p.gcnArchName, &architecture(driver, device)?));
+    bound fn hipDeviceSynchronize() |driver| {
+        (driver.cuda.cuCtxSynchronize)().check()?;
+        launch::outcome()
+    };
     any fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) |driver|
         (driver.cuda.cuDeviceCanAccessPeer)(can, driver.id(device)?, driver.id(peer)?);
 }
 
 forward! {
-    hipDeviceSynchronize() = cuCtxSynchronize();
     hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) = cuCtxEnablePeerAccess(crate::context::any()?.context(peer)?, flags);
     hipDeviceDisablePeerAccess(peer: c_int) = cuCtxDisablePeerAccess(crate::context::any()?.context(peer)?);
 }

@@ -143,6 +143,8 @@ library! {
         fn cuModuleUnload(module: CUmodule) -> CUresult;
         fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult;
         optional fn cuFuncLoad(function: CUfunction) -> CUresult;
+        // CUDA 12.4 brought it.
+        optional fn cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, size: *mut usize) -> CUresult;
         fn cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char) -> CUresult;
         fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction) -> CUresult;
         fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int) -> CUresult;

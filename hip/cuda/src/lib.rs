@@ -40,8 +40,11 @@ mod context;
 mod device;
 #[doc(hidden)]
 pub mod driver;
+mod kernel;
+mod launch;
 mod memory;
 mod module;
+mod queue;
 mod rtc;
 mod status;
 mod stream;

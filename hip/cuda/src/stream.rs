@@ -2,6 +2,7 @@
 //! driver call.
 
 use crate::calls::{calls, forward, put};
+use crate::launch;
 use hip_abi::*;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -11,9 +12,7 @@ const EVENT_FLAGS: c_uint = 7;
 forward! {
     hipStreamCreateWithFlags(stream: *mut hipStream_t, flags: c_uint) = cuStreamCreate(stream, flags);
     hipStreamCreateWithPriority(stream: *mut hipStream_t, flags: c_uint, priority: c_int) = cuStreamCreateWithPriority(stream, flags, priority);
-    hipStreamDestroy(stream: hipStream_t) = cuStreamDestroy_v2(stream);
     hipStreamQuery(stream: hipStream_t) = cuStreamQuery(stream);
-    hipStreamSynchronize(stream: hipStream_t) = cuStreamSynchronize(stream);
     hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) = cuStreamWaitEvent(stream, event, flags);
     hipLaunchHostFunc(stream: hipStream_t, function: hipHostFn_t, user_data: *mut c_void) = cuLaunchHostFunc(stream, function, user_data);
 
@@ -21,10 +20,7 @@ forward! {
     hipEventDestroy(event: hipEvent_t) = cuEventDestroy_v2(event);
     hipEventRecord(event: hipEvent_t, stream: hipStream_t) = cuEventRecord(event, stream);
     hipEventQuery(event: hipEvent_t) = cuEventQuery(event);
-    hipEventSynchronize(event: hipEvent_t) = cuEventSynchronize(event);
 
-    hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode) = cuStreamBeginCapture_v2(stream, mode);
-    hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) = cuStreamEndCapture(stream, graph);
     hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCaptureStatus) = cuStreamIsCapturing(stream, status);
     hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) = cuGraphCreate(graph, flags);
     hipGraphDestroy(graph: hipGraph_t) = cuGraphDestroy(graph);
@@ -34,6 +30,34 @@ forward! {
 }
 
 calls! {
+    bound fn hipStreamDestroy(stream: hipStream_t) |driver| {
+        (driver.cuda.cuStreamDestroy_v2)(stream).check()?;
+        launch::capture_is_over(stream);
+        Ok(())
+    };
+    bound fn hipStreamSynchronize(stream: hipStream_t) |driver| {
+        (driver.cuda.cuStreamSynchronize)(stream).check()?;
+        launch::outcome()
+    };
+    bound fn hipEventSynchronize(event: hipEvent_t) |driver| {
+        (driver.cuda.cuEventSynchronize)(event).check()?;
+        launch::outcome()
+    };
+    bound fn hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode) |driver| {
+        (driver.cuda.cuStreamBeginCapture_v2)(stream, mode).check()?;
+        launch::capture_begins(stream);
+        Ok(())
+    };
+    bound fn hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) |driver| {
+        let ended = (driver.cuda.cuStreamEndCapture)(stream, graph).check();
+        // A capture that was broken off is over as well; one that only another thread may end is not.
+        let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
+        (driver.cuda.cuStreamIsCapturing)(stream, &mut status).check()?;
+        if status == hipStreamCaptureStatus::hipStreamCaptureStatusNone {
+            launch::capture_is_over(stream);
+        }
+        ended
+    };
     bound fn hipEventElapsedTime(milliseconds: *mut f32, start: hipEvent_t, stop: hipEvent_t) |driver| {
         let elapsed = driver.cuda.cuEventElapsedTime_v2.or(driver.cuda.cuEventElapsedTime);
         elapsed.ok_or(hipError_t::hipErrorNotSupported)?(milliseconds, start, stop)

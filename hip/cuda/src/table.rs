@@ -1,7 +1,7 @@
 //! The HIP table with this crate's functions in it. The compiler sees to it that none is missing; the list of names is
 //! kept beside the table so that a test can say the same about the optional ones.
 
-use crate::{calls, device, memory, module, stream};
+use crate::{calls, device, launch, memory, module, stream};
 use hip_abi::{Hip, Origin};
 
 macro_rules! table {
@@ -39,8 +39,8 @@ table! {
             hipStreamIsCapturing, hipGraphCreate, hipGraphDestroy, hipGraphGetNodes, hipGraphInstantiate,
             hipGraphLaunch, hipGraphExecDestroy;
         module: hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleGetGlobal, hipFuncGetAttribute,
-            hipModuleLaunchKernel, hipModuleOccupancyMaxPotentialBlockSize,
-            hipModuleOccupancyMaxActiveBlocksPerMultiprocessor;
+            hipModuleOccupancyMaxPotentialBlockSize, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor;
+        launch: hipModuleLaunchKernel;
         calls: hipGetLastError, hipPeekAtLastError;
     }
     optional {
