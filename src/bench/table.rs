@@ -141,7 +141,8 @@ pub fn markdown(report: &Report, others: &[Report], picture: Option<&str>) -> St
         "Written by `candle-rocm bench --markdown`; `candle-rocm bench` measures the same cases on your device. A time is what \
          one operation takes; behind each of the others' times is how many times faster we are. \"of copy\" is the share of \
          the bandwidth that a plain copy on the device reaches, counting every operand once; operands that fit into a \
-         cache can exceed it. Rows that we lose stay."
+         cache can exceed it. \"submit\" is the time after which the thread that asks can go on; what the driver needs too, if \
+         more, is in the row of the chain. Rows that we lose stay."
             .to_owned(),
         String::new(),
         "| | device | date | method |".to_owned(),

@@ -54,7 +54,8 @@ impl Default for Waiting {
 }
 
 /// The queue, once there is something for it; `None` where launches do not wait: with `HIP_CUDA_QUEUE=0`, with
-/// `CUDA_LAUNCH_BLOCKING=1`, which wants each to be over before the next, and on machines with few cores.
+/// `CUDA_LAUNCH_BLOCKING=1`, which wants each to be over before the next, and on machines with few cores unless
+/// `HIP_CUDA_QUEUE=1`.
 static QUEUE: OnceLock<Option<Queue<Waiting>>> = OnceLock::new();
 
 /// The streams in capture, and how many these are. Then nothing waits: what is recorded may depend on the thread that launches.
@@ -68,7 +69,8 @@ fn queue() -> Option<&'static Queue<Waiting>> {
     let made = QUEUE.get_or_init(|| {
         let is = |name, value| std::env::var_os(name).is_some_and(|set| set == value);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        if is("HIP_CUDA_QUEUE", "0") || is("CUDA_LAUNCH_BLOCKING", "1") || cores < CORES {
+        let unwanted = is("HIP_CUDA_QUEUE", "0") || is("CUDA_LAUNCH_BLOCKING", "1");
+        if unwanted || (cores < CORES && !is("HIP_CUDA_QUEUE", "1")) {
             return None;
         }
         // Registered behind the driver's own, and so called before: no launch meets a driver that is gone.

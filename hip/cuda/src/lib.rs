@@ -22,6 +22,10 @@
 //! * A thread has a current device; here that is the device's primary context, shared with the CUDA runtime and so with
 //!   cuBLAS. It is made current at the first call of a thread and whenever `hipSetDevice` names another one. Code in the same
 //!   thread that changes the driver's context by itself must change it back.
+//! * A launch returns before the driver has it: bursts of them wait in a queue, from which one thread hands them on, and every other
+//!   call of these tables, cuBLAS's included, waits until the queue is empty. So order is what HIP promises. Code that calls the
+//!   driver past these tables, with a stream of theirs, calls `hipStreamQuery` first. A launch that the driver would refuse is
+//!   not queued, so its error comes at once. `HIP_CUDA_QUEUE=0` does without, and so do machines of fewer than three cores.
 //! * Result codes become HIP's by one table ([`CUresult`]).
 //! * A kernel may use as much dynamic shared memory as the device has; CUDA's opt-in above 48 KiB happens at the launch,
 //!   and `hipDeviceAttributeMaxSharedMemoryPerBlock` says the whole amount.
