@@ -12,7 +12,7 @@ use hip_abi::*;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 /// Launches that can wait. As many again are with the driver, which takes about a thousand before it makes its caller wait.
 const PLACES: usize = 1024;
@@ -53,9 +53,16 @@ impl Default for Waiting {
     }
 }
 
-/// The queue, once there is something for it; `None` where launches do not wait: with `HIP_CUDA_QUEUE=0`, with
-/// `CUDA_LAUNCH_BLOCKING=1`, which wants each to be over before the next, and on machines with few cores unless
-/// `HIP_CUDA_QUEUE=1`.
+/// Whether each launch is to be over before the next: AMD's variable, and the driver's own.
+static BLOCKING: LazyLock<bool> =
+    LazyLock::new(|| is_set("HIP_LAUNCH_BLOCKING", "1") || is_set("CUDA_LAUNCH_BLOCKING", "1"));
+
+fn is_set(name: &str, value: &str) -> bool {
+    std::env::var_os(name).is_some_and(|set| set == value)
+}
+
+/// The queue, once there is something for it; `None` where launches do not wait: with `HIP_CUDA_QUEUE=0`, where each is to be over
+/// before the next, and on machines with few cores unless `HIP_CUDA_QUEUE=1`.
 static QUEUE: OnceLock<Option<Queue<Waiting>>> = OnceLock::new();
 
 /// The streams in capture, and how many these are. Then nothing waits: what is recorded may depend on the thread that launches.
@@ -67,10 +74,9 @@ static REFUSED: AtomicU32 = AtomicU32::new(0);
 
 fn queue() -> Option<&'static Queue<Waiting>> {
     let made = QUEUE.get_or_init(|| {
-        let is = |name, value| std::env::var_os(name).is_some_and(|set| set == value);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let unwanted = is("HIP_CUDA_QUEUE", "0") || is("CUDA_LAUNCH_BLOCKING", "1");
-        if unwanted || (cores < CORES && !is("HIP_CUDA_QUEUE", "1")) {
+        let unwanted = is_set("HIP_CUDA_QUEUE", "0") || *BLOCKING;
+        if unwanted || (cores < CORES && !is_set("HIP_CUDA_QUEUE", "1")) {
             return None;
         }
         // Registered behind the driver's own, and so called before: no launch meets a driver that is gone.
@@ -275,9 +281,13 @@ calls! {
         let extra = if extra.is_null() { extra } else { buffer.as_mut_ptr() };
         match submit(driver, kernel, geometry, params, extra).check() {
             Err(hipError_t::hipErrorInvalidValue) if !fits(driver, grid, block) =>
-                Err(hipError_t::hipErrorInvalidConfiguration),
-            outcome => outcome,
+                return Err(hipError_t::hipErrorInvalidConfiguration),
+            outcome => outcome?,
         }
+        if *BLOCKING && CAPTURES.load(Ordering::Relaxed) == 0 {
+            (driver.cuda.cuStreamSynchronize)(stream).check()?;
+        }
+        Ok(())
     };
 }
 
