@@ -146,7 +146,12 @@ fn lock(path: &Path) -> Option<fs::File> {
     use std::os::fd::AsRawFd;
     let file = fs::File::create(path).ok()?;
     // SAFETY: the descriptor belongs to `file`, which is alive.
-    (unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0).then_some(file)
+    let take = |how| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | how) } == 0;
+    let taken = take(libc::LOCK_NB) || {
+        log::info!("waiting for whoever compiles the same kernels, who holds {}", path.display());
+        take(0)
+    };
+    taken.then_some(file)
 }
 
 #[cfg(not(unix))]
@@ -247,6 +252,27 @@ mod tests {
         let other = frozen.get_or_make("unary", &["other"], || Ok::<_, ()>(b"new".to_vec()));
         assert_eq!(other.as_deref(), Ok(&b"new"[..]));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing was written, not even a lock");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn of_several_who_want_an_entry_one_makes_it() {
+        let folder = fresh("several");
+        let cache = Cache::at(&folder).unwrap();
+        let made = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let object = cache.get_or_make("unary", &["source"], || {
+                        made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                        Ok::<_, ()>(b"object".to_vec())
+                    });
+                    assert_eq!(object.as_deref(), Ok(&b"object"[..]));
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
         fs::remove_dir_all(folder).unwrap();
     }
 
