@@ -18,6 +18,7 @@ template <typename T, bool LOG> struct Softmax {
     struct State {
         C largest, sum;
     };
+    static constexpr u32 AHEAD = ROW_AHEAD;
     C largest, scale;
 
     MEMBER void begin(const T *, u32) {}

@@ -35,13 +35,12 @@ unsafe impl DeviceCopy for RowShape {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowPieces {
-    units: u32,
     columns: u32,
     vectors: u32,
     pieces: Divider,
 }
 
-// SAFETY: six integers, laid out as in C.
+// SAFETY: five integers, laid out as in C.
 unsafe impl DeviceCopy for RowPieces {}
 
 /// One launch of a map over rows.
@@ -201,12 +200,8 @@ impl Rows {
         if machine.side_by_side && pieces > 1 && steps >= LONG {
             let units = self.rows * pieces;
             let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
-            let shape = RowPieces {
-                units: units as u32,
-                columns: self.columns as u32,
-                vectors: u32::from(vectors),
-                pieces: Divider::new(pieces),
-            };
+            let shape =
+                RowPieces { columns: self.columns as u32, vectors: u32::from(vectors), pieces: Divider::new(pieces) };
             let config = LaunchConfig::new(units as u32, ROW_THREADS);
             launch(Step::Gather { states: states.ptr(), shape }, config, 0)?;
             // The states go back to the stream's pool, behind both launches.
