@@ -85,24 +85,26 @@ struct Share {
     u32 index, count;
 };
 
-// Calls `use` with ROW_AHEAD vectors, or with one where a tile is not whole.
+// Calls `use` with ROW_AHEAD vectors, or with one where a tile is not whole, the column of the first and the distance to
+// the next. `backwards` begins with the last tile.
 template <u32 N, typename T, typename Use>
-DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, Use &use) {
+DEVICE void walk_row(const T *row, u32 columns, const Team &team, Share share, bool backwards, Use &use) {
     const u32 apart = team.size * N, tile = apart * ROW_AHEAD, stride = share.count * tile, first = share.index * tile;
     if (first >= columns) return;
-    u32 begin = first;
-    for (u32 left = (columns - 1 - first) / stride + 1; left > 0; left--, begin += stride) {
+    const u32 last = first + (columns - 1 - first) / stride * stride;
+    u32 begin = backwards ? last : first;
+    for (u32 left = (last - first) / stride + 1; left > 0; left--, begin = backwards ? begin - stride : begin + stride) {
         const u32 at = begin + team.lane * N;
         if (begin + tile <= columns) {
             Vec<T, N> tiles[ROW_AHEAD];
             UNROLL
             for (u32 k = 0; k < ROW_AHEAD; k++) tiles[k] = load<N>(row + at + k * apart);
-            use(tiles);
+            use(tiles, at, apart);
         } else {
             NO_UNROLL
             for (u32 i = at; i < columns; i += apart) {
                 const Vec<T, N> one[1] = {load<N>(row + i)};
-                use(one);
+                use(one, i, apart);
             }
         }
     }
@@ -121,7 +123,7 @@ template <typename Map> struct Gather {
     Map &map;
     State state, recent;
     u32 tiles;
-    template <typename Tiles> MEMBER void operator()(const Tiles &tile) {
+    template <typename Tiles> MEMBER void operator()(const Tiles &tile, u32, u32) {
         State part = map.empty();
         map.take(part, tile);
         if constexpr (TILES_TOGETHER == 1) {
@@ -135,7 +137,7 @@ template <typename Map> struct Gather {
 template <u32 N, typename Map, typename T>
 DEVICE typename Map::State gather_row(const T *row, u32 columns, const Team &team, Share share, Map &map) {
     Gather<Map> gather = {map, map.empty(), map.empty(), 0};
-    walk_row<N>(row, columns, team, share, gather);
+    walk_row<N>(row, columns, team, share, false, gather);
     return TILES_TOGETHER == 1 ? gather.state : map.merge(gather.state, gather.recent);
 }
 
@@ -179,35 +181,17 @@ DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32
     }
 }
 
-// Maps a share of a row that was gathered, the last tile first: what was read last is still in the cache. The next tile is asked
-// for before results are stored, so a tile has as many vectors as a map has registers for twice, beside its weights.
-template <u32 N, typename Map, typename T>
-DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, Map &map) {
-    constexpr u32 AHEAD = Map::AHEAD;
-    const u32 apart = team.size * N, tile = apart * AHEAD, stride = share.count * tile, first = share.index * tile;
-    if (first >= columns) return;
-    u32 left = (columns - 1 - first) / stride + 1, at = first + (left - 1) * stride + team.lane * N;
-    if (at - team.lane * N + tile > columns) {
-        NO_UNROLL
-        for (u32 i = at; i < columns; i += apart) {
-            const Vec<T, N> one[1] = {load<N>(row + i)};
-            apply_at<false>(out, one, i, apart, 0, map);
-        }
-        if (--left == 0) return;
-        at -= stride;
+// Maps a row that was gathered, the last tile first: what was read last is still in the cache.
+template <typename Map, typename T> struct Apply {
+    Map &map;
+    T *out;
+    template <typename Tiles> MEMBER void operator()(const Tiles &tiles, u32 at, u32 apart) {
+        apply_at<false>(out, tiles, at, apart, 0, map);
     }
-    Vec<T, N> now[AHEAD], next[AHEAD];
-    UNROLL
-    for (u32 k = 0; k < AHEAD; k++) now[k] = load<N>(row + at + k * apart);
-    for (; left > 0; left--, at -= stride) {
-        if (left > 1) {
-            UNROLL
-            for (u32 k = 0; k < AHEAD; k++) next[k] = load<N>(row + (at - stride) + k * apart);
-        }
-        apply_at<false>(out, now, at, apart, 0, map);
-        UNROLL
-        for (u32 k = 0; k < AHEAD; k++) now[k] = next[k];
-    }
+};
+template <u32 N, typename Map, typename T> DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Map &map) {
+    Apply<Map, T> apply = {map, out};
+    walk_row<N>(row, columns, team, Share{0, 1}, true, apply);
 }
 
 // The vectors of a row of up to M for each thread of the team; `blank` past its end.
@@ -242,12 +226,13 @@ template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T 
     map.begin(row, columns);
     const State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
     map.settle(merge_team(state, team, map), columns);
-    apply_row<N>(row, out, columns, team, Share{0, 1}, map);
+    apply_row<N>(row, out, columns, team, map);
 }
 
 // Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads
 // gathered, `settle` makes of that what `apply` needs, beside the `weights` of a column. `blank` is an element that changes
-// nothing, `AHEAD` see apply_row. A map with a better way for rows in registers brings its own `map_kept`.
+// nothing, `AHEAD` is how many vectors are mapped at a time where blocks share a row. A map with a better way for rows in registers
+// brings its own `map_kept`.
 template <u32 N, typename Map, typename T>
 DEVICE void map_row(const T *row, T *out, u32 columns, u32 active, const Team &team, Map &map) {
     // By the length of all rows and not of this one, which may be missing: the exchange needs every thread.
@@ -290,6 +275,37 @@ DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPi
     else gather_piece<1>(src, states, shape, map);
 }
 
+// Maps a share of a row that was gathered, the last tile first as well. There are no more blocks than run at a time, so none makes
+// up for what another waits for: the next tile is asked for before results are stored.
+template <u32 N, typename Map, typename T>
+DEVICE void apply_share(const T *row, T *out, u32 columns, const Team &team, Share share, Map &map) {
+    constexpr u32 AHEAD = Map::AHEAD;
+    const u32 apart = team.size * N, tile = apart * AHEAD, stride = share.count * tile, first = share.index * tile;
+    if (first >= columns) return;
+    u32 left = (columns - 1 - first) / stride + 1, at = first + (left - 1) * stride + team.lane * N;
+    if (at - team.lane * N + tile > columns) {
+        NO_UNROLL
+        for (u32 i = at; i < columns; i += apart) {
+            const Vec<T, N> one[1] = {load<N>(row + i)};
+            apply_at<false>(out, one, i, apart, 0, map);
+        }
+        if (--left == 0) return;
+        at -= stride;
+    }
+    Vec<T, N> now[AHEAD], next[AHEAD];
+    UNROLL
+    for (u32 k = 0; k < AHEAD; k++) now[k] = load<N>(row + at + k * apart);
+    for (; left > 0; left--, at -= stride) {
+        if (left > 1) {
+            UNROLL
+            for (u32 k = 0; k < AHEAD; k++) next[k] = load<N>(row + (at - stride) + k * apart);
+        }
+        apply_at<false>(out, now, at, apart, 0, map);
+        UNROLL
+        for (u32 k = 0; k < AHEAD; k++) now[k] = next[k];
+    }
+}
+
 template <u32 N, typename Map, typename T>
 DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map &map) {
     typedef typename Map::State State;
@@ -302,7 +318,7 @@ DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, c
     State state = map.empty();
     for (u32 i = thread_x(); i < share.count; i += ROW_THREADS) state = map.merge(state, of_row[i]);
     map.settle(merge_team(state, team, map), shape.columns);
-    apply_row<N>(src + at, dst + at, shape.columns, team, share, map);
+    apply_share<N>(src + at, dst + at, shape.columns, team, share, map);
 }
 template <typename Map, typename T>
 DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {

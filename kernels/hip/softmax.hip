@@ -2,16 +2,35 @@
 //
 // A row that fits into the registers of its team is read once: its largest element is found first, and each exponential
 // is taken once. Of longer rows both are gathered together: when a larger element turns up, the sum so far is scaled
-// down to it, and the exponentials are taken again while writing (see map_row).
+// down to it, and the exponentials are taken again while writing (see map_row). Many rows that are too long for a block stay on
+// the chip between the two where that is possible (see resident.h).
 //
 // Memory limit: 16-byte pieces, several in flight, and a team per row that is as small as the row allows, so that no thread
 // idles on short rows.
 #include "portable.h"
 #include "quick.h"
 #include "rows.h"
+#include "quantized/staging.h"
+#include "resident.h"
 
 DEVICE void least_finite(f32 &x) { x = bit_cast<f32>(0xff7fffffu); }
 DEVICE void least_finite(f64 &x) { x = bit_cast<f64>(0xffefffffffffffffull); }
+
+// e^x / sum, as exactly as a result of the first argument's dtype shows. `over` is made of the sum once: short floats take it into
+// the exponent, which saves a product for every element.
+template <typename C> DEVICE C over_as(C, C sum) { return C(1) / sum; }
+template <typename C> DEVICE C exp_over_as(C, C x, C over) { return exp_below_zero(x) * over; }
+#if defined(TARGET_HOST)
+DEVICE f32 over_short(f32 sum) { return 1.0f / sum; }
+DEVICE f32 exp_over_short(f32 x, f32 over) { return exp_rough(x) * over; }
+#else
+DEVICE f32 over_short(f32 sum) { return log_(sum) * -1.44269504f; }
+DEVICE f32 exp_over_short(f32 x, f32 over) { return power_of_two_quick(fused(x, 1.44269504f, over)); }
+#endif
+DEVICE f32 over_as(f16, f32 sum) { return over_short(sum); }
+DEVICE f32 over_as(bf16, f32 sum) { return over_short(sum); }
+DEVICE f32 exp_over_as(f16, f32 x, f32 over) { return exp_over_short(x, over); }
+DEVICE f32 exp_over_as(bf16, f32 x, f32 over) { return exp_over_short(x, over); }
 
 template <typename T, bool LOG> struct Softmax {
     typedef Compute<T> C;
@@ -57,7 +76,7 @@ template <typename T, bool LOG> struct Softmax {
     }
     MEMBER void settle(State state, u32) {
         largest = state.largest;
-        scale = LOG ? log_(state.sum) : C(1) / state.sum;
+        scale = LOG ? log_(state.sum) : over_as(T(), state.sum);
     }
     template <u32 N> struct Weights {};
     template <u32 N> MEMBER Weights<N> weights(u32) const { return Weights<N>(); }
@@ -66,7 +85,7 @@ template <typename T, bool LOG> struct Softmax {
         UNROLL_ON_GPU
         for (u32 j = 0; j < N; j++) {
             const C x = C(widen(v[j])) - largest;
-            out[j] = cast<T>(LOG ? x - scale : exp_below_zero_as(T(), x) * scale);
+            out[j] = cast<T>(LOG ? x - scale : exp_over_as(T(), x, scale));
         }
         return out;
     }
@@ -126,3 +145,13 @@ SOFTMAXES(bf16)
 SOFTMAXES(f16)
 SOFTMAXES(f32)
 SOFTMAXES(f64)
+
+// Of states that fit into a word.
+#define RESIDENT(T, root, LOG)                                                                     \
+    KERNEL(RESIDENT_THREADS) root##_##T##_resident(const T *src, T *dst, Residents shape) { enter(); \
+        map_residents(src, dst, shape, Softmax<T, LOG>());                                         \
+    }
+#define RESIDENTS(T) RESIDENT(T, softmax, false) RESIDENT(T, log_softmax, true)
+RESIDENTS(bf16)
+RESIDENTS(f16)
+RESIDENTS(f32)

@@ -32,6 +32,7 @@ mod quantized;
 mod random;
 mod reduce;
 pub mod registry;
+mod resident;
 mod rope;
 mod rows;
 mod sheet;
@@ -54,6 +55,8 @@ pub use kernels::Kernels;
 pub use quantized::{widening_pays_from, BlockFormat, Blocks, Routing};
 pub use reduce::Reduce;
 pub use registry::{Id, Module, ALL_IDS};
+#[doc(hidden)]
+pub use resident::plan_residents;
 pub use rope::Rope;
 #[doc(hidden)]
 pub use rows::{plan_as_on_a_gpu, plan_without_matrix_units};

@@ -16,7 +16,7 @@ const RECORD_UNITS: usize = 32;
 pub(super) const SINGLE_MOST: usize = 16_384;
 
 /// Shared memory that NVIDIA's driver may count as the kernel's own.
-pub(super) const RESERVED: u32 = 1024;
+pub(crate) const RESERVED: u32 = 1024;
 
 /// Blocks of a compute unit. Each makes the activations bytes for itself, so there are few. One that stages needs all the shared
 /// memory there is, and has copies in flight whatever its threads do; loads into registers need more threads.
@@ -69,9 +69,9 @@ impl Kernels {
     }
 }
 
-/// Whether the kernels for an architecture pass the weights through shared memory (`STAGED_ROWS` in `hip/quantized/single.h`).
+/// Whether the kernels for an architecture pass what they read through shared memory (`STAGED_ROWS` in `hip/quantized/staging.h`).
 /// NVIDIA has had the copies that do that by themselves since Hopper.
-pub(super) fn staged(arch: &str) -> bool {
+pub(crate) fn staged(arch: &str) -> bool {
     arch.strip_prefix("sm_").is_some_and(|version| version.parse().is_ok_and(|version: u32| version >= 90))
 }
 

@@ -3,11 +3,11 @@
 use crate::bench::{assert_close, Bench};
 use crate::element::{Element, Random};
 use crate::for_types;
-use candle_rocm_kernels::plan_as_on_a_gpu;
+use candle_rocm_kernels::{plan_as_on_a_gpu, plan_residents};
 use half::{bf16, f16};
 
 /// Around a vector, a wave, a block's registers, and beyond them; the last rows are cut into pieces.
-pub const SHAPES: [[usize; 2]; 12] = [
+pub const SHAPES: [[usize; 2]; 13] = [
     [3, 1],
     [5, 2],
     [7, 9],
@@ -20,6 +20,7 @@ pub const SHAPES: [[usize; 2]; 12] = [
     [1, 9001],
     [2, 0],
     [2, 33_000],
+    [9, 33_000],
 ];
 
 fn reference(row: &[f64], log: bool) -> Vec<f64> {
@@ -36,8 +37,10 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
             .flat_map(|row| reference(&row.iter().map(|x| x.to_f64()).collect::<Vec<_>>(), log))
             .map(T::from_f64)
             .collect();
-        for gpu in [false, true] {
+        // As planned, as planned for a GPU, and by blocks that keep rows on the chip; the last give up waiting for each other.
+        for (gpu, patience) in [(false, None), (true, None), (true, Some(1 << 14)), (true, Some(0))] {
             plan_as_on_a_gpu(gpu);
+            plan_residents(patience);
             let got = bench.result::<T>(data.len(), |out| {
                 if log {
                     bench.kernels.log_softmax(&input.operand(), out)
@@ -46,6 +49,7 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
                 }
             });
             plan_as_on_a_gpu(false);
+            plan_residents(None);
             assert_close(&got, &want, || format!("softmax (log: {log}) of {rows} rows of {columns} {}", T::DTYPE));
         }
     }

@@ -1,0 +1,158 @@
+//! Long rows that blocks keep on the chip between gathering and mapping them (`hip/resident.h`): into how many blocks a row is
+//! cut, and which rows gain from it. Memory is read once then, not twice.
+
+use crate::arrivals::{Arrivals, Counters};
+use crate::dtype::DType;
+use crate::layout::Divider;
+use crate::quantized::{staged, RESERVED};
+use crate::rows::{Rows, ROW_THREADS};
+use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result, Stream};
+use std::cell::Cell;
+
+/// Pairs of teams in a block, its threads, and the tiles that a pair has in shared memory, as in `hip/resident.h`.
+const PAIRS: u64 = 15;
+const THREADS: u32 = 992;
+const PLACES: u64 = 28;
+
+/// Bytes of a tile, and of what the teams of a block tell each other, as in `hip/resident.h`.
+const TILE: u64 = 512;
+const STAGE: u64 = 8192;
+
+/// Tiles that a pair has of a row at most. A pair has room for 36, and what is left is for the next row.
+const MOST: u64 = 20;
+
+/// Rows from which on a group of blocks gains: the first is read, and the last one written, by itself. As measured on an H200, where
+/// fewer are mapped from the cache in about the same time.
+const ROUNDS: u64 = 4;
+
+/// How often a block looks for what the others of its group gathered: about ten milliseconds, a thousand times what it should take.
+const PATIENCE: u32 = 1 << 14;
+
+/// States of a launch at most; the last block clears them.
+const STATES: u64 = 1 << 20;
+
+thread_local! {
+    static FORCED: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Makes this thread keep rows on the chip whatever their number, and blocks look for others so often only, or not: the tests see
+/// the kernels with short rows, and blocks that give up.
+#[doc(hidden)]
+pub fn plan_residents(patience: Option<u32>) {
+    FORCED.with(|cell| cell.set(patience));
+}
+
+/// Rows on the chip as the kernels take them; `hip/resident.h` has the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Residents {
+    states: DevicePtr<u64>,
+    left: DevicePtr<u32>,
+    counts: DevicePtr<u32>,
+    rows: u32,
+    columns: u32,
+    patience: u32,
+    group: Divider,
+}
+
+// SAFETY: addresses and integers with no padding, laid out as in C.
+unsafe impl DeviceCopy for Residents {}
+
+/// A launch over rows on the chip.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    group: u64,
+    config: LaunchConfig,
+    patience: u32,
+}
+
+impl Plan {
+    /// How to launch, where rows gain from it. `addresses` are all that the kernel reads and writes in vectors.
+    pub fn of(device: &Device, rows: Rows, dtype: DType, addresses: &[DevicePtr<u8>]) -> Option<Self> {
+        let (bytes, forced) = (rows.columns * dtype.size() as u64, FORCED.with(Cell::get));
+        let vectors = bytes > 0 && bytes.is_multiple_of(16) && addresses.iter().all(|at| at.address() % 16 == 0);
+        // A state has to fit into a word.
+        if !vectors || dtype == DType::F64 {
+            return None;
+        }
+        let shared = PAIRS * PLACES * TILE;
+        let staged = staged(device.base_arch())
+            && u64::from(device.limits().shared_bytes_per_block) >= shared + STAGE + u64::from(RESERVED);
+        let (group, groups) = match forced {
+            Some(_) => (bytes.div_ceil(PAIRS * MOST * TILE).max(2), 1),
+            None if staged => groups(u64::from(device.compute_units()), rows.rows, bytes)?,
+            None => return None,
+        };
+        if rows.rows * group > STATES {
+            return None;
+        }
+        let blocks = (group * groups) as u32;
+        let config = match staged {
+            true => LaunchConfig::new(blocks, THREADS).shared(shared as u32),
+            false => LaunchConfig::new(blocks, ROW_THREADS),
+        };
+        Some(Self { group, config, patience: forced.unwrap_or(PATIENCE) })
+    }
+
+    /// Calls `launch` with what the kernel takes.
+    pub fn launch(
+        self,
+        stream: &Stream,
+        arrivals: &Arrivals,
+        rows: Rows,
+        launch: impl FnOnce(Residents, LaunchConfig) -> Result<()>,
+    ) -> Result<()> {
+        let states = (rows.rows * self.group) as usize;
+        // Two words and one for each state, and two counters.
+        let counters: Counters = arrivals.of(stream, 3 * states as u32 + 2)?;
+        let words = counters.ptr();
+        let shape = Residents {
+            states: words.cast(),
+            left: words.offset(2 * states),
+            counts: words.offset(3 * states),
+            rows: rows.rows as u32,
+            columns: rows.columns as u32,
+            patience: self.patience,
+            group: Divider::new(self.group),
+        };
+        launch(shape, self.config)
+    }
+}
+
+/// The blocks that share each of `rows` rows of `bytes` bytes, and the groups of them that run at a time on so many `units`, which
+/// have a block each. Nothing where a block has the room for a row, where all blocks have not, or where rows are few.
+fn groups(units: u64, rows: u64, bytes: u64) -> Option<(u64, u64)> {
+    let least = bytes.div_ceil(PAIRS * MOST * TILE);
+    if !(2..=units).contains(&least) {
+        return None;
+    }
+    let groups = units / least;
+    (rows >= ROUNDS * groups).then_some((units / groups, groups))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_many_long_rows_stay_on_the_chip() {
+        // The whole device for a row, some blocks for each of several.
+        assert_eq!(groups(132, 8, 2 << 23), Some((132, 1)));
+        assert_eq!(groups(132, 512, 4 * 128_256), Some((4, 33)));
+        assert_eq!(groups(132, 132, 4 * 128_256), Some((4, 33)));
+        // Few, too short, too long.
+        assert_eq!(groups(132, 32, 4 * 128_256), None);
+        assert_eq!(groups(132, 3, 2 << 23), None);
+        assert_eq!(groups(132, 1_000_000, 100_000), None);
+        assert_eq!(groups(132, 8, 2 << 24), None);
+        assert_eq!(groups(16, 8, 2 << 23), None);
+    }
+
+    #[test]
+    fn no_pair_has_more_tiles_than_it_has_room_for() {
+        for bytes in (160_000..20_000_000u64).step_by(99_991) {
+            let (group, groups) = groups(132, u64::MAX / 1000, bytes).expect("rows that are long enough");
+            assert!(group * groups <= 132 && bytes.div_ceil(TILE).div_ceil(group * PAIRS) <= MOST, "{bytes}");
+        }
+    }
+}
