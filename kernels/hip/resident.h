@@ -291,12 +291,13 @@ template <typename Map, typename T> DEVICE void map_residents(const T *src, T *d
 
 #else
 
-// Rows by whole blocks, for the sake of the tests: nobody plans this way for such a device.
+// A thread for a row: nothing is planned this way for such a device, but in tests.
 constexpr u32 RESIDENT_THREADS = ROW_THREADS;
 template <typename Map, typename T> DEVICE void map_residents(const T *src, T *dst, const Residents &shape, Map map) {
-    for (u32 row = block_x(); row < shape.rows; row += grid_x()) {
+    NO_UNROLL
+    for (u32 row = block_x() * ROW_THREADS + thread_x(); row < shape.rows; row += grid_x() * ROW_THREADS) {
         const u64 at = u64(row) * shape.columns;
-        map_long<Lanes<T>::count>(src + at, dst + at, shape.columns, Team::whole(), map);
+        map_long<Lanes<T>::count>(src + at, dst + at, shape.columns, Team{1, 0, 0, 1}, map);
     }
 }
 
