@@ -49,7 +49,11 @@ impl Arrivals {
         match found {
             // The smaller ones go back to the stream's pool, behind the launches that use them.
             Some(at) => streams[at] = counters,
-            None => streams.push(counters),
+            None => {
+                // Those of streams that nobody uses any more end with them.
+                streams.retain(|counters| counters.stream().holders() > 1);
+                streams.push(counters);
+            }
         }
         Ok(Counters::Kept(ptr))
     }

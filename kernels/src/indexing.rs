@@ -196,7 +196,7 @@ impl Kernels {
         if whole {
             shape = shape.in_pieces_of(pieces as u64);
         }
-        let fault = self.faults.arm();
+        let fault = self.faults.arm(stream)?;
         shape.cut(&mut |part, start| {
             let size = |d: usize| if d < part.rank { part.size[d] } else { 1 };
             let geometry = Box {

@@ -83,6 +83,11 @@ impl Stream {
         self.0.handle
     }
 
+    /// How many values hold this stream: its clones, and the buffers that belong to it.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// Waits until all work submitted so far is done. An error of a kernel comes out here.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for the stream")?;

@@ -50,8 +50,12 @@ impl Kernels {
         if count == 0 {
             return Ok(());
         }
-        let choice =
-            RowChoice { ids: ids.ptr(), fault: self.faults.arm(), count: count as u32, rows: weights.rows() as u32 };
+        let choice = RowChoice {
+            ids: ids.ptr(),
+            fault: self.faults.arm(out.stream())?,
+            count: count as u32,
+            rows: weights.rows() as u32,
+        };
         self.decode("quantized embedding", weights, weights.columns(), choice, out)
     }
 

@@ -125,7 +125,7 @@ impl Kernels {
             experts: routing.experts.ptr(),
             slots: routing.slots.map_or(none, |slots| slots.ptr()),
             weights: routing.weights.map_or(none, |weights| weights.ptr()),
-            fault: self.faults.arm(),
+            fault: self.faults.arm(out.stream())?,
             expert_bytes: (rows * weights.row_bytes()) as u64,
             share: Divider::new(routing.share as u64),
             pairs: pairs as u32,

@@ -143,7 +143,7 @@ fn by_all_ids<T: Element>(bench: &Bench) {
 /// the checked device watches over; the next operation works.
 fn ids_out_of_range(bench: &Bench) {
     let stream = bench.kernels.device().new_stream().unwrap();
-    let kernels = Kernels::new(&stream).unwrap();
+    let (kernels, other) = (Kernels::new(&stream).unwrap(), bench.kernels.device().new_stream().unwrap());
     let source = stream.upload(&[10.0f32, 20.0, 30.0]).unwrap();
     let src = Operand::new(&source, DType::F32, 0, &[3], &[1]).unwrap();
     for id in [3i64, -1, i64::MIN, 1 << 40] {
@@ -159,6 +159,7 @@ fn ids_out_of_range(bench: &Bench) {
             kernels.check(&stream).expect("reported once");
         };
         kernels.index_select(&src, &ids, 0, &mut Output::new(&mut target, DType::F32, 0, 3).unwrap()).unwrap();
+        kernels.check(&other).expect("the work of another stream");
         expect("index-select");
         assert_eq!(target.to_vec().unwrap(), [10.0, 0.0, 30.0]);
         kernels.gather(&src, &ids, 0, &mut Output::new(&mut target, DType::F32, 0, 3).unwrap()).unwrap();

@@ -142,6 +142,10 @@ impl RocmStorage {
 
     /// A copy on another device, or a second copy on the same one.
     pub fn transfer_to_device(&self, device: &RocmDevice) -> Result<Self> {
+        // Whoever waits for the copy does not wait here: a kernel's complaint must come out before.
+        if self.device.stream() != device.stream() {
+            self.device.check()?;
+        }
         Ok(Self { slice: self.slice.copy_to(device)?, device: device.clone() })
     }
 

@@ -46,6 +46,20 @@ fn an_id_out_of_range_is_reported_where_the_host_waits() -> Result<()> {
 }
 
 #[test]
+fn a_complaint_is_for_the_stream_it_belongs_to_and_goes_with_its_tensors() -> Result<()> {
+    let (device, other) = (Device::new_rocm_with_stream(0)?, Device::new_rocm_with_stream(0)?);
+    let chosen =
+        |device: &Device| Tensor::ones((4, 8), DType::F32, device)?.index_select(&Tensor::new(&[0u32, 7], device)?, 0);
+    let rows = chosen(&device)?;
+    still_works(&other)?;
+    other.synchronize()?;
+    assert!(rows.to_vec2::<f32>().is_err(), "row 7 of 4");
+    assert!(chosen(&device)?.to_device(&other).is_err(), "the copy would hide it");
+    still_works(&device)?;
+    still_works(&other)
+}
+
+#[test]
 fn a_packed_dtype_has_no_arithmetic() -> Result<()> {
     let device = Device::new_rocm(0)?;
     let error = Tensor::zeros(8, DType::F4, &device).expect_err("no zeros of F4").to_string();
