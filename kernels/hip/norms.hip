@@ -8,7 +8,7 @@
 template <typename T> struct RmsNorm {
     typedef Compute<T> C;
     typedef C State;
-    static constexpr u32 AHEAD = ROW_AHEAD / 2;
+    static constexpr bool ASKS_EARLY = true;
     const T *alpha;
     C eps, scale;
 
@@ -43,7 +43,7 @@ template <typename T> struct LayerNorm {
     struct State {
         C sum, squares;
     };
-    static constexpr u32 AHEAD = ROW_AHEAD / 2;
+    static constexpr bool ASKS_EARLY = true;
     const T *alpha, *beta;
     C eps, origin, mean, scale;
     T first;

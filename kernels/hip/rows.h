@@ -181,7 +181,7 @@ DEVICE void apply_at(T *out, const Vec<T, N> (&tiles)[M], u32 at, u32 apart, u32
     }
 }
 
-// Maps a row that was gathered, the last tile first: what was read last is still in the cache.
+// Maps a share of a row that was gathered, the last tile first: what was read last is still in the cache.
 template <typename Map, typename T> struct Apply {
     Map &map;
     T *out;
@@ -189,9 +189,10 @@ template <typename Map, typename T> struct Apply {
         apply_at<false>(out, tiles, at, apart, 0, map);
     }
 };
-template <u32 N, typename Map, typename T> DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Map &map) {
+template <u32 N, typename Map, typename T>
+DEVICE void apply_row(const T *row, T *out, u32 columns, const Team &team, Share share, Map &map) {
     Apply<Map, T> apply = {map, out};
-    walk_row<N>(row, columns, team, Share{0, 1}, true, apply);
+    walk_row<N>(row, columns, team, share, true, apply);
 }
 
 // The vectors of a row of up to M for each thread of the team; `blank` past its end.
@@ -226,13 +227,12 @@ template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T 
     map.begin(row, columns);
     const State state = gather_row<N>(row, columns, team, Share{0, 1}, map);
     map.settle(merge_team(state, team, map), columns);
-    apply_row<N>(row, out, columns, team, map);
+    apply_row<N>(row, out, columns, team, Share{0, 1}, map);
 }
 
 // Maps a row by what is known of the whole of it: `begin` sees its first element, `take` gathers, `merge` joins what two threads
 // gathered, `settle` makes of that what `apply` needs, beside the `weights` of a column. `blank` is an element that changes
-// nothing, `AHEAD` is how many vectors are mapped at a time where blocks share a row. A map with a better way for rows in registers
-// brings its own `map_kept`.
+// nothing, `ASKS_EARLY` is about rows that blocks share. A map with a better way for rows in registers brings its own `map_kept`.
 template <u32 N, typename Map, typename T>
 DEVICE void map_row(const T *row, T *out, u32 columns, u32 active, const Team &team, Map &map) {
     // By the length of all rows and not of this one, which may be missing: the exchange needs every thread.
@@ -275,11 +275,11 @@ DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPi
     else gather_piece<1>(src, states, shape, map);
 }
 
-// Maps a share of a row that was gathered, the last tile first as well. There are no more blocks than run at a time, so none makes
-// up for what another waits for: the next tile is asked for before results are stored.
+// The same as apply_row, but the next tile is asked for before results are stored. There are no more blocks than run at a time, so none
+// makes up for what another waits for. For maps that `ASKS_EARLY` says it of: norms gain, and softmaxes lose more by the registers.
 template <u32 N, typename Map, typename T>
 DEVICE void apply_share(const T *row, T *out, u32 columns, const Team &team, Share share, Map &map) {
-    constexpr u32 AHEAD = Map::AHEAD;
+    constexpr u32 AHEAD = ROW_AHEAD / 2;
     const u32 apart = team.size * N, tile = apart * AHEAD, stride = share.count * tile, first = share.index * tile;
     if (first >= columns) return;
     u32 left = (columns - 1 - first) / stride + 1, at = first + (left - 1) * stride + team.lane * N;
@@ -318,7 +318,8 @@ DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, c
     State state = map.empty();
     for (u32 i = thread_x(); i < share.count; i += ROW_THREADS) state = map.merge(state, of_row[i]);
     map.settle(merge_team(state, team, map), shape.columns);
-    apply_share<N>(src + at, dst + at, shape.columns, team, share, map);
+    if constexpr (Map::ASKS_EARLY) apply_share<N>(src + at, dst + at, shape.columns, team, share, map);
+    else apply_row<N>(src + at, dst + at, shape.columns, team, share, map);
 }
 template <typename Map, typename T>
 DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {

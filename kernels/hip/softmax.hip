@@ -37,7 +37,7 @@ template <typename T, bool LOG> struct Softmax {
     struct State {
         C largest, sum;
     };
-    static constexpr u32 AHEAD = ROW_AHEAD;
+    static constexpr bool ASKS_EARLY = false;
     C largest, scale;
 
     MEMBER void begin(const T *, u32) {}

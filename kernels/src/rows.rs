@@ -65,8 +65,13 @@ impl Step {
     }
 }
 
-/// Steps from which on a row is cut into pieces: twice what the registers of a block hold.
-const LONG: u64 = 4 * KEPT * ROW_THREADS as u64;
+/// Steps from which on a row is cut where most units would have none, and where they have: the second launch and what it reads again
+/// cost as much as a block needs for the rest of a row. Measured on an H200: from four tiles on, and from twelve.
+const LONG: u64 = 4 * AHEAD * ROW_THREADS as u64;
+const LONG_FOR_MANY: u64 = 3 * LONG;
+
+/// Pieces that rows want each where they are few: half of the units, with four blocks at a time, would have no row.
+const FEW: u64 = 8;
 
 /// Bytes that the state of a piece takes at most: two f64.
 const STATE_BYTES: usize = 16;
@@ -107,11 +112,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub fn of(device: &Device) -> Self {
-        let units = u64::from(device.compute_units().max(1));
-        let gpu = device.platform().is_gpu();
+        let (gpu, as_gpu) = (device.platform().is_gpu(), AS_ON_A_GPU.with(Cell::get));
         // A GPU says what a compute unit holds at once; the embedded device wants a few blocks a core.
         let each = if gpu { device.limits().threads_per_compute_unit.max(1024) } else { 2048 };
-        Self { side_by_side: gpu || AS_ON_A_GPU.with(Cell::get), threads: units * u64::from(each) }
+        // As many units as a GPU has, so that tests cut what a GPU would cut.
+        let units = if as_gpu && !gpu { 64 } else { device.compute_units().max(1) };
+        Self { side_by_side: gpu || as_gpu, threads: u64::from(units) * u64::from(each) }
     }
 
     /// The same with as many threads as kernels need that have 64 bytes or more in flight, 1024 a compute unit: 64 KiB. Memory
@@ -152,6 +158,21 @@ pub(crate) fn pieces(machine: Machine, rows: u64, team: u64, steps: u64) -> u64 
     let room = steps.div_ceil(team.saturating_mul(4 * AHEAD));
     // More than this would only lengthen the merging.
     wanted.min(room).clamp(1, 2048)
+}
+
+/// Into how many pieces each of `rows` rows of `steps` steps is cut for two launches, one that gathers and one that maps, or
+/// nothing where a row is better left to a block. All pieces have as many tiles, if only one, but for the last.
+fn shares(machine: Machine, rows: u64, steps: u64) -> Option<u64> {
+    let wanted = machine.threads / rows.saturating_mul(u64::from(ROW_THREADS)).max(1);
+    let long = if wanted >= FEW { LONG } else { LONG_FOR_MANY };
+    // Where threads take turns, a row is a single one's.
+    if !machine.side_by_side || wanted < 2 || steps < long {
+        return None;
+    }
+    let tiles = steps.div_ceil(AHEAD * u64::from(ROW_THREADS));
+    // More than this would only lengthen the merging.
+    let each = tiles.div_ceil(wanted.min(2048));
+    Some(tiles.div_ceil(each))
 }
 
 /// Blocks for the teams of `rows` rows, which are fewer than 2^31.
@@ -195,9 +216,7 @@ impl Rows {
         let steps = if vectors { self.columns / lanes } else { self.columns };
         let machine = Machine::of(stream.device()).reading_ahead();
         let team_log2 = team_log2(machine, self.rows, steps, KEPT);
-        let pieces = pieces(machine, self.rows, u64::from(ROW_THREADS), steps);
-        // Shorter rows are done before a second launch has begun. Where threads take turns, a row is a single one's.
-        if machine.side_by_side && pieces > 1 && steps >= LONG {
+        if let Some(pieces) = shares(machine, self.rows, steps) {
             let units = self.rows * pieces;
             let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
             let shape =
@@ -249,6 +268,21 @@ mod tests {
         assert_eq!(team_log2(GPU, 1, 64, KEPT), 6);
         assert_eq!(team_log2(GPU, 1, 1_000_000, KEPT), 8);
         assert_eq!(team_log2(Machine { side_by_side: false, ..GPU }, 1, 1_000_000, KEPT), 0);
+    }
+
+    #[test]
+    fn maps_cut_rows_into_whole_tiles() {
+        // A tile each where there are units enough, and as many each where there are not.
+        assert_eq!(shares(GPU, 1, 32_064), Some(32));
+        assert_eq!(shares(GPU, 16, 32_064), Some(16));
+        assert_eq!(shares(GPU, 50, 12_288), Some(6));
+        assert_eq!(shares(GPU, 1, 1 << 28), Some(400));
+        // Rows that blocks are done with sooner, and rows for all units.
+        assert_eq!(shares(GPU, 50, 4_095), None);
+        assert_eq!(shares(GPU, 51, 12_287), None);
+        assert_eq!(shares(GPU, 51, 12_288), Some(6));
+        assert_eq!(shares(GPU, 201, 1 << 20), None);
+        assert_eq!(shares(Machine { side_by_side: false, ..GPU }, 1, 1 << 20), None);
     }
 
     #[test]
