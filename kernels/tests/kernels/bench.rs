@@ -3,12 +3,12 @@
 use crate::element::{Element, TOLERANCES};
 use candle_rocm_kernels::{DType, Kernels, Operand, OperandMut, Output};
 use hip::{Buffer, Platform, Result, Stream};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// One device with its kernels.
 pub struct Bench {
     pub stream: Stream,
-    pub kernels: Kernels,
+    pub kernels: Arc<Kernels>,
 }
 
 /// Set to run the tests on the code objects that programs get, instead of ones that check every access.
@@ -65,8 +65,13 @@ impl Tensor {
 impl Bench {
     fn on(device: &hip::Device) -> Self {
         let stream = device.new_stream().expect("a stream");
-        let kernels = Kernels::new(&stream).expect("kernels");
+        let kernels = Arc::new(Kernels::new(&stream).expect("kernels"));
         Self { stream, kernels }
+    }
+
+    /// The same kernels on a stream of their own: what goes wrong there, as some tests want it to, is nobody else's.
+    pub fn apart(&self) -> Self {
+        Self { stream: self.kernels.device().new_stream().expect("a stream"), kernels: self.kernels.clone() }
     }
 
     /// How many large tiles it takes before they are chosen: a GPU wants one for each compute unit.

@@ -80,7 +80,7 @@ fn run(name: &str) {
     if !*done {
         // Set before, so that a failure is reported once and not again by every test that needs the family.
         *done = true;
-        bench::all().iter().for_each(FAMILIES[position].1);
+        bench::all().iter().for_each(|bench| FAMILIES[position].1(&bench.apart()));
     }
 }
 
