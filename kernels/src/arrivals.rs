@@ -1,7 +1,7 @@
 //! Counters with which the blocks of a launch find out which of them is the last (`last_to_arrive` in `hip/reduce.hip`). They
 //! are zero between launches, because the last block sets its counter back, so no launch has to clear them first. Each stream
 //! has counters of its own: its launches follow one another. So has each launch in a capture, whose graph may run on any stream
-//! and clears them itself.
+//! and clears them itself. Rows that stay on the chip (`hip/resident.h`) exchange their states in such words too.
 
 use hip::{Buffer, DevicePtr, Result, Stream};
 use std::sync::{Mutex, PoisonError};

@@ -38,6 +38,7 @@ mod rows;
 mod sheet;
 mod softmax;
 mod sort;
+mod staging;
 mod store;
 mod tensor;
 pub mod topology;

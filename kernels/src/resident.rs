@@ -4,8 +4,8 @@
 use crate::arrivals::{Arrivals, Counters};
 use crate::dtype::DType;
 use crate::layout::Divider;
-use crate::quantized::{staged, RESERVED};
 use crate::rows::{Rows, ROW_THREADS};
+use crate::staging::{staged, RESERVED};
 use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result, Stream};
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
 //! A queue between the threads that ask for work and one thread that does it. NVIDIA's driver takes microseconds for a launch;
-//! a thread that only writes down what is to be launched is done in a tenth of that, and computes what comes next meanwhile.
+//! a thread that only writes down what is to be launched is done in a fraction of that, and computes what comes next meanwhile.
 //! Nothing here knows what the work is.
 
 use std::cell::UnsafeCell;

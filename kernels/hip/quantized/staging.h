@@ -1,6 +1,6 @@
-// Weights that pass through shared memory without passing through registers: copies that run by themselves, and barriers that
-// know when they have arrived. NVIDIA has had both since Hopper (`STAGED_ROWS`). Who asks for what, and when, is the business
-// of the products.
+// What passes through shared memory without passing through registers, weights of products and rows of softmaxes: copies that run
+// by themselves, and barriers that know when they have arrived. NVIDIA has had both since Hopper (`STAGED_ROWS`). Who asks for
+// what, and when, is the business of those.
 #pragma once
 
 // The first statement of a kernel that is launched only right behind one of ours. What is older than that one is over, and may be

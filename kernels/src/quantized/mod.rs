@@ -11,7 +11,6 @@ mod strips;
 
 pub use experts::Routing;
 pub use large::widening_pays_from;
-pub(crate) use single::{staged, RESERVED};
 
 use crate::dtype::DType;
 use crate::kernels::Kernels;

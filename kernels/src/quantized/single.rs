@@ -5,6 +5,7 @@ use super::product::Target;
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::rows::Machine;
+use crate::staging::{staged, RESERVED};
 use crate::tensor::Output;
 use hip::{DeviceCopy, DevicePtr, LaunchConfig, Result};
 
@@ -14,9 +15,6 @@ const STAGE_TEAM: u32 = 32;
 const RECORD_UNITS: usize = 32;
 /// The most activations that the kernels have room for.
 pub(super) const SINGLE_MOST: usize = 16_384;
-
-/// Shared memory that NVIDIA's driver may count as the kernel's own.
-pub(crate) const RESERVED: u32 = 1024;
 
 /// Blocks of a compute unit. Each makes the activations bytes for itself, so there are few. One that stages needs all the shared
 /// memory there is, and has copies in flight whatever its threads do; loads into registers need more threads.
@@ -67,12 +65,6 @@ impl Kernels {
         // kernel's shared memory, and weights and result have `rows` rows.
         unsafe { function.launch(out.stream(), config, &args) }
     }
-}
-
-/// Whether the kernels for an architecture pass what they read through shared memory (`STAGED_ROWS` in `hip/quantized/staging.h`).
-/// NVIDIA has had the copies that do that by themselves since Hopper.
-pub(crate) fn staged(arch: &str) -> bool {
-    arch.strip_prefix("sm_").is_some_and(|version| version.parse().is_ok_and(|version: u32| version >= 90))
 }
 
 /// The rows of weights that a team takes together (`SINGLE_ROWS` in `hip/quantized/single.h`). As measured on an H200.
@@ -161,11 +153,5 @@ mod tests {
                 assert!(columns > 4096 || stage.chunk as usize >= units, "{format} {columns}: {stage:?}");
             }
         }
-    }
-
-    #[test]
-    fn hopper_and_later_stage() {
-        assert!(staged("sm_90") && staged("sm_120"));
-        assert!(!staged("sm_80") && !staged("sm_89") && !staged("gfx942") && !staged("host"));
     }
 }

@@ -3,12 +3,12 @@
 //! `hip/quantized/strips.h` and the three headers beside it.
 
 use super::product::{ActivationRows, Target, QUANTIZE_THREADS};
-use super::single::{staged, RESERVED};
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::layout::Divider;
 use crate::registry::Id;
 use crate::rows::{without_matrix_units, Machine};
+use crate::staging::{staged, RESERVED};
 use crate::tensor::{Operand, Output};
 use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result};
 
