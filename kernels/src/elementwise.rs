@@ -231,7 +231,7 @@ impl Kernels {
         let variant = Variant::choose(&shape, &addresses, &sizes, work.width);
         // Also when there is nothing to do, so that an operation that is not defined is refused then too.
         let function = self.function(op.id, op.root, op.dtypes, variant.suffix())?;
-        let fault = if op.reports { self.faults.arm(out.stream())? } else { self.faults.address() };
+        let fault = if op.reports { self.faults.arm(out.stream())? } else { self.faults.address(out.stream()) };
         let params = Params { first: op.first, second: op.second, fault };
         let stream = out.stream();
         let launch =

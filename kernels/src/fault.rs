@@ -1,7 +1,10 @@
 //! Bad input that only a kernel can see. A kernel writes the first case into three words of device memory
 //! (`hip/portable/fault.h`) and carries on harmlessly; the host looks when it waits for the device anyway.
+//!
+//! Each stream carries words of its own, so that nobody is told what went wrong in the work of another. Kernels in a capture
+//! report into words of the device's, because their graph may run on any stream.
 
-use hip::{Buffer, DevicePtr, Error, Result, Stream};
+use hip::{Buffer, DevicePtr, Error, Result, Stream, StreamMemory};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,100 +23,123 @@ const OPERATIONS: [&str; 10] = [
 ];
 const DIVISION: u64 = 6;
 
-/// The fault words of a device: one for each stream, so that nobody is told what went wrong in the work of another.
+/// Code, value and bound.
+const WORDS: usize = 3;
+
+/// Where the kernels of a stream report; the stream carries it.
+struct StreamFaults {
+    memory: StreamMemory<u64>,
+    look: Look,
+}
+
+/// Where the kernels of captures report. The graphs keep it: they may outlive the device's kernels.
+#[derive(Debug)]
+struct CapturedFaults {
+    memory: Mutex<Buffer<u64>>,
+    address: DevicePtr<u64>,
+    look: Look,
+}
+
+/// Whether somebody has to look.
+#[derive(Debug, Default)]
+struct Look {
+    /// Set when a kernel that can report has been launched since the last look: nothing else needs one.
+    needed: AtomicBool,
+    /// One at a time, so that a fault is told to one thread and not cleared under another.
+    looking: Mutex<()>,
+}
+
+impl Look {
+    /// Looks if needed. The need stays until the words have been read and, where they held a fault, cleared: a copy that fails
+    /// loses nothing.
+    fn at(&self, read: impl FnOnce() -> Result<Vec<u64>>, clear: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.needed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken back before reading: a launch that comes meanwhile sets it again.
+        if !self.needed.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let again = |error| {
+            self.needed.store(true, Ordering::Release);
+            error
+        };
+        let words = read().map_err(again)?;
+        match words[..] {
+            [code, value, bound] if code != 0 => {
+                // A fault that could not be cleared is told now, and once more at the next look.
+                let _told_again = clear().map_err(again);
+                Err(Error::refused(sentence(code, value as i64, bound)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The faults of a device's kernels.
 #[derive(Debug)]
 pub struct Faults {
-    /// For launches in a capture, whose graph may run on any stream.
-    captured: Word,
-    streams: Mutex<Vec<Word>>,
-}
-
-/// Where the kernels of a stream report.
-#[derive(Clone, Debug)]
-struct Word {
-    stream: Stream,
-    memory: Arc<Mutex<Buffer<u64>>>,
-    address: DevicePtr<u64>,
-    /// Set when a kernel that can report has been launched since the last look: nothing else needs a look.
-    suspect: Arc<AtomicBool>,
-}
-
-impl Word {
-    /// A clear one.
-    fn new(stream: &Stream) -> Result<Self> {
-        let memory = stream.zeros(3)?;
-        let address = memory.ptr();
-        Ok(Self { stream: stream.clone(), memory: Arc::new(Mutex::new(memory)), address, suspect: Arc::default() })
-    }
-
-    fn arm(&self) -> DevicePtr<u64> {
-        self.suspect.store(true, Ordering::Release);
-        self.address
-    }
-
-    fn check(&self, stream: &Stream) -> Result<()> {
-        if !self.suspect.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut word = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.suspect.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        word.stream().wait_for(stream)?;
-        let seen = word.to_vec()?;
-        let [code, value, bound] = seen[..] else { return Ok(()) };
-        if code == 0 {
-            return Ok(());
-        }
-        word.zero()?;
-        word.stream().synchronize()?;
-        Err(Error::refused(sentence(code, value as i64, bound)))
-    }
-
-    /// Whether anybody has the stream but the word and its memory.
-    fn is_in_use(&self) -> bool {
-        self.stream.holders() > 2
-    }
+    captured: Arc<CapturedFaults>,
+    /// Held by every graph with a kernel that can report.
+    reporting: Arc<()>,
 }
 
 impl Faults {
-    /// Clear fault words.
+    /// Nothing has happened yet.
     pub fn new(stream: &Stream) -> Result<Self> {
-        let captured = Word::new(stream)?;
+        let memory = stream.zeros(WORDS)?;
         // Kernels on other streams may report into it before this stream has run.
         stream.synchronize()?;
-        Ok(Self { captured, streams: Mutex::default() })
+        let address = memory.ptr();
+        let captured = Arc::new(CapturedFaults { memory: Mutex::new(memory), address, look: Look::default() });
+        Ok(Self { captured, reporting: Arc::default() })
     }
 
     /// The address for a kernel on `stream` that can report.
     pub fn arm(&self, stream: &Stream) -> Result<DevicePtr<u64>> {
         if stream.is_capturing() {
-            return Ok(self.captured.arm());
+            stream.keep_in_capture((self.captured.clone(), self.reporting.clone()));
+            self.captured.look.needed.store(true, Ordering::Release);
+            return Ok(self.captured.address);
         }
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(word) = streams.iter().find(|word| word.stream == *stream) {
-            return Ok(word.arm());
-        }
-        let word = Word::new(stream)?;
-        let address = word.arm();
-        streams.retain(Word::is_in_use);
-        streams.push(word);
-        Ok(address)
+        let own = stream.state(|| Ok(StreamFaults { memory: stream.state_memory(WORDS)?, look: Look::default() }))?;
+        own.look.needed.store(true, Ordering::Release);
+        Ok(own.memory.ptr())
     }
 
-    /// The address for a kernel that takes it and never reports.
-    pub fn address(&self) -> DevicePtr<u64> {
+    /// The address for a kernel on `stream` that takes it and never reports.
+    pub fn address(&self, stream: &Stream) -> DevicePtr<u64> {
+        stream.keep_in_capture(self.captured.clone());
         self.captured.address
     }
 
-    /// The first fault of the kernels that ran on `stream` since the last look, as an error; its word is clear again
+    /// The first fault of the kernels that ran on `stream` since the last look, as an error; its words are clear again
     /// after that. Waits for the stream only if a kernel that can report was launched.
     pub fn check(&self, stream: &Stream) -> Result<()> {
-        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = streams.iter().find(|word| word.stream == *stream).cloned();
-        drop(streams);
-        own.map_or(Ok(()), |word| word.check(stream))?;
-        self.captured.check(stream)
+        if let Some(own) = stream.state_if_any::<StreamFaults>() {
+            own.look.at(|| own.memory.read(stream), || own.memory.clear(stream).and_then(|()| stream.synchronize()))?;
+        }
+        let captured = &self.captured;
+        // A graph runs again and again: as long as one is there that can report, its next launch may.
+        let graphs = Arc::strong_count(&self.reporting) > 1;
+        let lock = || captured.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = captured.look.at(
+            || {
+                let words = lock();
+                words.stream().wait_for(stream)?;
+                words.to_vec()
+            },
+            || {
+                let mut words = lock();
+                words.zero()?;
+                words.stream().synchronize()
+            },
+        );
+        if graphs {
+            captured.look.needed.store(true, Ordering::Release);
+        }
+        outcome
     }
 }
 

@@ -1,7 +1,6 @@
 //! The kernels of one device, ready to launch. The operations themselves are in the files named for their modules, each an
 //! `impl Kernels`; here is what they share: finding a function, and the checks every launch makes.
 
-use crate::arrivals::Arrivals;
 use crate::dtype::DType;
 use crate::fault::Faults;
 use crate::name::Name;
@@ -15,17 +14,12 @@ use hip::{Device, Error, Function, Result, Stream};
 pub struct Kernels {
     store: ModuleStore,
     pub(crate) faults: Faults,
-    pub(crate) arrivals: Arrivals,
 }
 
 impl Kernels {
     /// The kernels of the stream's device; the modules are loaded as they are needed.
     pub fn new(stream: &Stream) -> Result<Self> {
-        Ok(Self {
-            store: ModuleStore::new(stream.device()),
-            faults: Faults::new(stream)?,
-            arrivals: Arrivals::default(),
-        })
+        Ok(Self { store: ModuleStore::new(stream.device()), faults: Faults::new(stream)? })
     }
 
     /// The device.

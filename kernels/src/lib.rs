@@ -9,7 +9,7 @@
 //! name. A name that no module has is an operation that is not defined for the dtype, and an error says so.
 
 pub mod arch;
-mod arrivals;
+mod block_counters;
 mod cache;
 mod clang;
 mod conv;

@@ -1,6 +1,7 @@
 //! Reductions over any dimensions of a tensor: which kernel of `hip/reduce.hip` walks it, with how many threads for a row
 //! and in how many pieces. A reduction is one launch: where long rows are cut, the last block to be done merges their pieces.
 
+use crate::block_counters::BlockCounters;
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Shape, Strided};
@@ -239,7 +240,12 @@ impl Kernels {
             pieces => Some(stream.alloc::<u8>(rows as usize * pieces as usize * op.state_bytes(dtype))?),
         };
         let states = scratch.as_ref().map_or(DevicePtr::NULL, |scratch| scratch.ptr());
-        let counters = if total > 1 { Some(self.arrivals.of(stream, blocks)?) } else { None };
+        let counters = match (total, parts.len()) {
+            (1, _) => None,
+            (_, 1) => Some(BlockCounters::new(stream, blocks)?),
+            // The counters are not back at zero between these launches.
+            _ => Some(BlockCounters::own(stream, blocks)?),
+        };
         let arrivals = counters.as_ref().map_or(DevicePtr::NULL, |counters| counters.ptr());
         let function = self.function(Id::Reduce, op.root(), &[dtype], plan.variant)?;
         let mut first_index = 0u64;

@@ -1,7 +1,7 @@
 //! Long rows that blocks keep on the chip between gathering and mapping them (`hip/resident.h`): into how many blocks a row is
 //! cut, and which rows gain from it. Memory is read once then, not twice.
 
-use crate::arrivals::{Arrivals, Counters};
+use crate::block_counters::BlockCounters;
 use crate::dtype::DType;
 use crate::layout::Divider;
 use crate::rows::{Rows, ROW_THREADS};
@@ -98,13 +98,12 @@ impl Plan {
     pub fn launch(
         self,
         stream: &Stream,
-        arrivals: &Arrivals,
         rows: Rows,
         launch: impl FnOnce(Residents, LaunchConfig) -> Result<()>,
     ) -> Result<()> {
         let states = (rows.rows * self.group) as usize;
         // Two words and one for each state, and two counters.
-        let counters: Counters = arrivals.of(stream, 3 * states as u32 + 2)?;
+        let counters = BlockCounters::new(stream, 3 * states as u32 + 2)?;
         let words = counters.ptr();
         let shape = Residents {
             states: words.cast(),

@@ -28,9 +28,8 @@ impl Kernels {
             let function = self.function(Id::Softmax, root, &dtype, "_resident")?;
             // SAFETY: the parameters of the kernels in `hip/softmax.hip`; the rows lie inside both tensors, whose memory is in the
             // order of `stream`, as are the states.
-            return plan.launch(stream, &self.arrivals, rows, |shape, config| unsafe {
-                function.launch(stream, config, &(src, dst, shape))
-            });
+            return plan
+                .launch(stream, rows, |shape, config| unsafe { function.launch(stream, config, &(src, dst, shape)) });
         }
         rows.launches(stream, input.dtype(), &[src, dst], |step, config, start| {
             let function = self.function(Id::Softmax, root, &dtype, step.variant())?;

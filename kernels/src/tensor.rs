@@ -52,8 +52,11 @@ impl<'a> Operand<'a> {
         self.dims.iter().product()
     }
 
-    /// The address of the first element.
+    /// The address of the first element, for work on the memory's stream. While that stream is being captured, the graph
+    /// keeps the memory from here on: a launch cannot name memory that its graph does not keep.
+    #[inline]
     pub fn ptr(&self) -> DevicePtr<u8> {
+        self.memory.keep_in_capture();
         DevicePtr::from_address(self.address)
     }
 
@@ -110,8 +113,11 @@ impl<'a> Output<'a> {
         self.count
     }
 
-    /// The address of the first element.
+    /// The address of the first element, for work on the memory's stream. While that stream is being captured, the graph
+    /// keeps the memory from here on: a launch cannot name memory that its graph does not keep.
+    #[inline]
     pub fn ptr(&self) -> DevicePtr<u8> {
+        self.memory.keep_in_capture();
         DevicePtr::from_address(self.address)
     }
 
@@ -150,8 +156,11 @@ impl<'a> OperandMut<'a> {
         self.strides
     }
 
-    /// The address of the first element.
+    /// The address of the first element, for work on the memory's stream. While that stream is being captured, the graph
+    /// keeps the memory from here on: a launch cannot name memory that its graph does not keep.
+    #[inline]
     pub fn ptr(&self) -> DevicePtr<u8> {
+        self.memory.keep_in_capture();
         DevicePtr::from_address(self.address)
     }
 

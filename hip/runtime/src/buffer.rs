@@ -45,7 +45,12 @@ impl Block {
     }
 
     pub(crate) fn empty(stream: &Stream) -> Self {
-        Self { stream: stream.clone(), allocation: None, foreign: None, address: 0 }
+        Self::borrowed(stream, 0)
+    }
+
+    /// Memory that somebody else owns for as long as this is used.
+    pub(crate) fn borrowed(stream: &Stream, address: u64) -> Self {
+        Self { stream: stream.clone(), allocation: None, foreign: None, address }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

@@ -291,13 +291,6 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         copy(ours)?;
         theirs.wait_for(ours)
     }
-
-    /// In a capture, the graph keeps this memory: it will be written again at every launch.
-    fn keep_in_capture(&self) {
-        if let Some(session) = self.stream().session() {
-            session.keep_block(self.block());
-        }
-    }
 }
 
 /// Copies a rectangle.

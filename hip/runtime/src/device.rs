@@ -198,6 +198,20 @@ impl Device {
         self.0.keep_limit.store(bytes, Ordering::Relaxed);
     }
 
+    /// Makes something that needs memory of the device beside the pools (a module, a library's handle). Where that runs out of
+    /// memory, gives back what the pools keep unused and tries once more.
+    pub fn with_memory_retry<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match attempt() {
+            Err(error) if error.is_out_of_memory() && !self.0.is_capturing() => {
+                self.0.bind_quietly()?;
+                self.0.release_idle()?;
+                self.0.bind_quietly()?;
+                attempt()
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Gives all memory that the pools keep unused back to the system. Waits for the device. Returns the bytes.
     pub fn trim_pools(&self) -> Result<usize> {
         self.0.bind()?;

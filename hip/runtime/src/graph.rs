@@ -6,10 +6,12 @@ use crate::device::Device;
 use crate::dispose::Resource;
 use crate::driver::call;
 use crate::error::{Error, Result};
+use crate::module::Module;
 use crate::pool::Pool;
 use crate::stream::Stream;
 use hip_abi::{hipGraphExec_t, hipGraph_t, hipStreamCaptureMode, hipStreamCaptureStatus};
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +42,9 @@ pub struct Graph {
 pub(crate) struct Session {
     device: Device,
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// The memory (by the address of its block) and the modules that recorded work names, each once however often it is named.
+    blocks: Mutex<HashMap<usize, Arc<Block>>>,
+    modules: Mutex<Vec<Module>>,
     /// The streams in the capture: the one it began on, and those that joined by waiting for an event of it.
     streams: Mutex<Vec<Stream>>,
     pools: Mutex<Vec<Arc<Pool>>>,
@@ -61,6 +66,8 @@ impl Session {
         Arc::new(Self {
             device: device.clone(),
             kept: Mutex::new(Vec::new()),
+            blocks: Mutex::default(),
+            modules: Mutex::default(),
             streams: Mutex::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
         })
@@ -75,7 +82,15 @@ impl Session {
     /// free to be used again inside the capture.
     pub(crate) fn keep_block(&self, block: &Arc<Block>) {
         if !lock(&self.pools).iter().any(|pool| block.is_of(pool)) {
-            self.keep(Box::new(block.clone()));
+            lock(&self.blocks).entry(Arc::as_ptr(block).addr()).or_insert_with(|| block.clone());
+        }
+    }
+
+    /// Keeps the module of a recorded kernel loaded as long as the graph lives.
+    pub(crate) fn keep_module(&self, module: &Module) {
+        let mut modules = lock(&self.modules);
+        if !modules.iter().any(|known| known.is(module)) {
+            modules.push(module.clone());
         }
     }
 
@@ -197,8 +212,8 @@ impl Stream {
     /// Records the work that `record` submits to this stream, instead of running it.
     ///
     /// Memory allocated meanwhile belongs to the graph's own pool; memory freed meanwhile is kept by the graph. Buffers
-    /// that safe copies name are kept too; those that launched kernels use are the caller's to keep, by the promise that
-    /// each launch makes (or by [`Graph::keep`]). Another stream becomes part of the capture when it waits for this
+    /// that safe copies name are kept too, and the modules of launched kernels; the buffers that those kernels use are the
+    /// caller's to keep, by the promise that each launch makes ([`Stream::uses`], [`View::keep_in_capture`], [`Graph::keep`]). Another stream becomes part of the capture when it waits for this
     /// one, and must be waited for by this one before the end.
     pub fn capture(&self, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("beginning a second capture")?;
@@ -234,13 +249,13 @@ impl Stream {
         }?;
         let mut exec = hipGraphExec_t::NULL;
         // SAFETY: the graph is alive and the pointer is to a live handle; no log is asked for.
-        unsafe {
+        self.device().with_memory_retry(|| unsafe {
             call!(
                 platform,
                 hipGraphInstantiate(&mut exec, graph, std::ptr::null_mut(), std::ptr::null_mut(), 0),
                 || format!("making a recorded graph of {node_count} nodes ready to launch")
             )
-        }?;
+        })?;
         Ok((exec, node_count))
     }
 }

@@ -240,6 +240,9 @@ impl Function {
         if device.is_checked() {
             self.check_arguments(&args.sizes())?;
         }
+        if let Some(session) = stream.session() {
+            session.keep_module(self.module());
+        }
         device.0.bind()?;
         let LaunchConfig { grid, block, shared_bytes } = config;
         args.with_pointers(|pointers| {

@@ -39,6 +39,7 @@ mod platform;
 mod pool;
 mod staging;
 mod stream;
+mod stream_state;
 mod view;
 
 pub use buffer::Buffer;
@@ -55,6 +56,7 @@ pub use pinned::{Pending, PinnedBuffer};
 pub use platform::{Platform, PlatformKind, PLATFORM_VARIABLE};
 pub use pool::PoolStats;
 pub use stream::Stream;
+pub use stream_state::StreamMemory;
 pub use view::{View, ViewMut};
 
 /// HIP's status codes by name, for comparing with [`Error::code`].

@@ -35,20 +35,25 @@ impl Module {
         device.0.bind()?;
         let mut handle = hipModule_t::NULL;
         // SAFETY: the image is alive during the call and kept after it.
-        unsafe {
+        device.with_memory_retry(|| unsafe {
             call!(device.platform(), hipModuleLoadData(&mut handle, image.as_ptr().cast()), || format!(
                 "loading a code object of {} on device {} ({})",
                 human_bytes(image.len()),
                 device.ordinal(),
                 device.arch()
             ))
-        }?;
+        })?;
         Ok(Self(Arc::new(ModuleInner { device: device.clone(), handle, _image: image })))
     }
 
     /// The device it is loaded on.
     pub fn device(&self) -> &Device {
         &self.0.device
+    }
+
+    /// Whether both are the same loaded code object.
+    pub(crate) fn is(&self, other: &Module) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The kernel of that name.

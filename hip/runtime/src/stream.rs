@@ -12,6 +12,7 @@ use crate::graph::{Captured, Session};
 use crate::landing::Landing;
 use crate::pool::{Allocation, Pool, PoolStats};
 use crate::staging::Ring;
+use crate::stream_state::States;
 use crate::view::View;
 use hip_abi::{hipError_t, hipStreamNonBlocking, hipStream_t};
 use std::fmt;
@@ -43,6 +44,8 @@ pub(crate) struct StreamInner {
     /// Whether `captured` holds something, so that the common path takes no lock.
     pub(crate) capturing: AtomicBool,
     pub(crate) captured: Mutex<Option<Captured>>,
+    /// What others keep with this stream. Goes after the drop has waited for all work.
+    pub(crate) states: States,
 }
 
 impl Stream {
@@ -51,12 +54,12 @@ impl Stream {
         let mut handle = hipStream_t::NULL;
         // Independent of the null stream: foreign code that uses that one must not serialise our work.
         // SAFETY: the pointer is to a live handle.
-        unsafe {
+        device.with_memory_retry(|| unsafe {
             call!(device.platform(), hipStreamCreateWithFlags(&mut handle, hipStreamNonBlocking), || format!(
                 "making a stream on device {}",
                 device.ordinal()
             ))
-        }?;
+        })?;
         let inner = Arc::new(StreamInner {
             device: device.clone(),
             handle,
@@ -66,6 +69,7 @@ impl Stream {
             fence: Mutex::new(None),
             capturing: AtomicBool::new(false),
             captured: Mutex::new(None),
+            states: States::default(),
         });
         device.0.register(&inner);
         Ok(Self(inner))
@@ -81,11 +85,6 @@ impl Stream {
     #[inline]
     pub fn handle(&self) -> hipStream_t {
         self.0.handle
-    }
-
-    /// How many values hold this stream: its clones, and the buffers that belong to it.
-    pub fn holders(&self) -> usize {
-        Arc::strong_count(&self.0)
     }
 
     /// Waits until all work submitted so far is done. An error of a kernel comes out here.
@@ -190,10 +189,15 @@ impl Stream {
                 "the memory belongs to another stream, whose order says nothing about this one; copy it here with `to_stream` first",
             ));
         }
-        if let Some(session) = self.session() {
-            session.keep_block(memory.block());
-        }
+        memory.keep_in_capture();
         Ok(())
+    }
+
+    /// While a capture is made, lets its graph keep `thing`, which the work recorded next needs at every launch. Otherwise drops it.
+    pub fn keep_in_capture(&self, thing: impl std::any::Any + Send) {
+        if let Some(session) = self.session() {
+            session.keep(Box::new(thing));
+        }
     }
 
     /// What the pool of this stream holds and has done.

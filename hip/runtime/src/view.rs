@@ -73,8 +73,12 @@ macro_rules! common {
                 &self.address
             }
 
-            pub(crate) fn block(&self) -> &'a Arc<Block> {
-                self.block
+            /// While the stream is being captured, lets the graph keep the memory, for work recorded next that names its address.
+            #[inline]
+            pub fn keep_in_capture(&self) {
+                if let Some(session) = self.stream().session() {
+                    session.keep_block(self.block);
+                }
             }
 
             /// Some of these elements. A range beyond the end is an error.
@@ -99,6 +103,12 @@ macro_rules! common {
 }
 common!(View);
 common!(ViewMut);
+
+impl<'a, T: DeviceCopy> View<'a, T> {
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.block
+    }
+}
 
 impl<'a, T: DeviceCopy> ViewMut<'a, T> {
     /// A shorter borrow of the same elements.

@@ -31,7 +31,8 @@ impl Kernels {
         let count = weights.rows() * weights.columns();
         fits("dequantize", "the result", out.count(), count, out.dtype(), out.dtype())?;
         // One long row: rows follow each other without a gap, in blocks as in the result.
-        let choice = RowChoice { ids: DevicePtr::from_address(0), fault: self.faults.address(), count: 1, rows: 1 };
+        let choice =
+            RowChoice { ids: DevicePtr::from_address(0), fault: self.faults.address(out.stream()), count: 1, rows: 1 };
         self.decode("dequantize", weights, count, choice, out)
     }
 

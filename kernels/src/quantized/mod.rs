@@ -207,7 +207,9 @@ impl<'a> Blocks<'a> {
         Blocks::new(self.memory.slice(first * row..(first + count) * row)?, self.format, count, self.columns)
     }
 
+    /// The address of the first block; as [`crate::Operand::ptr`], the graph of a capture keeps the memory from here on.
     fn ptr(&self) -> DevicePtr<u8> {
+        self.memory.keep_in_capture();
         self.memory.ptr()
     }
 

@@ -248,7 +248,16 @@ impl Pool {
                 let address = self.malloc(least).map_err(|error| self.explain(error))?;
                 Ok((address, least))
             }
-            Err(error) if error.is_out_of_memory() && least < preferred => Ok((self.malloc(least)?, least)),
+            Err(error) if error.is_out_of_memory() => {
+                // During a capture nothing can be given back, because hipFree waits for the device.
+                let again = if least < preferred { self.malloc(least) } else { Err(error) };
+                let address = again.map_err(|error| {
+                    self.explain(error).with_detail(
+                        "a capture is going on, during which the pools give nothing back: run the work once before it is captured, or call Device::trim_pools first",
+                    )
+                })?;
+                Ok((address, least))
+            }
             Err(error) => Err(error),
         }
     }
