@@ -52,3 +52,23 @@ impl BlockCounters {
 fn make(stream: &Stream, count: u32) -> Result<Arc<StreamMemory<u32>>> {
     Ok(Arc::new(stream.state_memory(count.max(LEAST) as usize)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stay_while_a_launch_holds_them() {
+        let device = hip::Platform::named("host").and_then(|host| host.device(0)).expect("the embedded device");
+        let stream = device.new_stream().expect("a stream");
+        let held = BlockCounters::new(&stream, 10).expect("counters");
+        // What another thread does between the look-up and the launch of the first: it needs more of them.
+        let more = BlockCounters::new(&stream, 4 * LEAST).expect("more counters");
+        assert_ne!(held.ptr(), more.ptr());
+        let others: Vec<_> = (0..64).map(|_| stream.alloc::<u32>(LEAST as usize).expect("memory")).collect();
+        assert!(
+            others.iter().all(|other| other.ptr() != held.ptr()),
+            "the counters were given away before their launch"
+        );
+    }
+}

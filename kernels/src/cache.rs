@@ -1,13 +1,13 @@
 //! Code objects compiled on first use, kept on disk for the next start. An entry is written under another name and
 //! renamed, so that no reader ever sees half of one; it carries a checksum, so that a damaged one is compiled anew.
 
+use hip_abi::stable_hash::StableHash;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// What an entry begins with; the number changes with the format.
-const MAGIC: &[u8; 8] = b"crocm\x00\x00\x01";
+const MAGIC: &[u8; 8] = b"crocm\x00\x00\x02";
 
 /// A folder of compiled modules.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Cache {
         let bytes = fs::read(&path).ok()?;
         let valid = bytes
             .strip_prefix(MAGIC)
-            .and_then(|rest| rest.split_at_checked(8))
+            .and_then(|rest| rest.split_at_checked(16))
             .filter(|(sum, object)| **sum == checksum(object));
         if valid.is_none() {
             log::warn!("{} is damaged and will be made anew", path.display());
@@ -131,12 +131,9 @@ impl Cache {
 
     /// The name, for a person, and a hash of everything the object depends on.
     fn path(&self, name: &str, parts: &[&str]) -> PathBuf {
-        let hash = |seed: u8| {
-            let mut hasher = DefaultHasher::new();
-            (seed, env!("CARGO_PKG_VERSION"), parts).hash(&mut hasher);
-            hasher.finish()
-        };
-        self.folder.join(format!("{name}-{:016x}{:016x}.object", hash(0), hash(1)))
+        let begin = StableHash::new().part(env!("CARGO_PKG_VERSION"));
+        let hash = parts.iter().fold(begin, |hash, part| hash.part(part));
+        self.folder.join(format!("{name}-{:032x}.object", hash.value()))
     }
 }
 
@@ -159,10 +156,9 @@ fn lock(_: &Path) -> Option<fs::File> {
     None
 }
 
-fn checksum(object: &[u8]) -> [u8; 8] {
-    let mut hasher = DefaultHasher::new();
-    object.hash(&mut hasher);
-    hasher.finish().to_le_bytes()
+/// Against damage, not against malice: the folder is the user's own.
+fn checksum(object: &[u8]) -> [u8; 16] {
+    StableHash::new().bytes(object).value().to_le_bytes()
 }
 
 #[cfg(unix)]
@@ -227,6 +223,18 @@ mod tests {
         assert_eq!(cache.load("unary", &["source", "gfx1030"]), None);
         assert_eq!(cache.load("unary", &["sourcegfx1100", ""]), None);
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn names_are_the_same_forever() {
+        // A cache filled by an earlier program serves this one; the version of the package is part of the hash.
+        let cache = Cache { folder: PathBuf::from("kept"), writable: false };
+        let expected = if env!("CARGO_PKG_VERSION") == "0.1.0" {
+            "kept/unary-eb257bbe2e05cb803acdda2449ecc8e8.object"
+        } else {
+            return;
+        };
+        assert_eq!(cache.path("unary", &["source", "gfx1100"]), Path::new(expected));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::kernels::{fits, one_stream, same_dims, Kernels};
 use crate::layout::{Shape, MAX_BLOCKS, MAX_OPERANDS};
 use crate::registry::Id;
 use crate::tensor::{Operand, Output, MAX_RANK};
+use bytemuck::{Pod, Zeroable};
 use hip::{DeviceCopy, DevicePtr, Error, Function, KernelArg, KernelArgs, LaunchConfig, Result};
 use std::ffi::c_void;
 
@@ -13,15 +14,12 @@ const THREADS: u32 = 256;
 
 /// What a kernel takes beside its operands. `hip/elementwise.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Params {
     first: f64,
     second: f64,
     fault: DevicePtr<u64>,
 }
-
-// SAFETY: three numbers of eight bytes, laid out as in C.
-unsafe impl DeviceCopy for Params {}
 
 /// How many elements make 16 bytes of the widest operand, and how many such pieces a thread takes, by variant.
 struct Work {

@@ -5,14 +5,15 @@ use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, MAX_BLOCKS, PART_LIMIT};
 use crate::registry::Id;
 use crate::tensor::{Operand, OperandMut, Output};
-use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, LaunchConfig, Result};
 
 const THREADS: u32 = 256;
 const BATCH: u64 = 4;
 
 /// Rows of pieces. `hip/fill.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Copy2d {
     count: u32,
     pieces: Divider,
@@ -20,15 +21,12 @@ struct Copy2d {
     to_stride: u64,
 }
 
-// SAFETY: integers with no padding (a count and a divider make 16 bytes), laid out as in C.
-unsafe impl DeviceCopy for Copy2d {}
-
 /// Matrices that one launch puts side by side.
 const CONCAT_PARTS: usize = 8;
 
 /// Matrices of one height side by side. `hip/fill.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Concat {
     count: u32,
     pieces: Divider,
@@ -39,9 +37,6 @@ struct Concat {
     stride: [u64; CONCAT_PARTS],
     from: [DevicePtr<u8>; CONCAT_PARTS],
 }
-
-// SAFETY: integers with no padding (a count and a divider make 16 bytes), laid out as in C.
-unsafe impl DeviceCopy for Concat {}
 
 /// Blocks for `pieces` pieces, each thread taking a batch of them.
 fn blocks_for(pieces: u64) -> u32 {

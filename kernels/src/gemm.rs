@@ -6,7 +6,8 @@ use crate::layout::{INDEX_LIMIT, MAX_BLOCKS};
 use crate::registry::Id;
 use crate::rows::Machine;
 use crate::tensor::{Operand, OperandMut};
-use hip::{Device, DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{Device, DevicePtr, Error, LaunchConfig, Result};
 
 /// Threads of a block of every kernel here.
 const THREADS: u32 = 256;
@@ -46,7 +47,7 @@ pub(crate) enum Walk {
 
 /// `hip/gemm.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct GemmShape {
     rows: u32,
     columns: u32,
@@ -64,9 +65,6 @@ struct GemmShape {
     out_column: u64,
     out_batch: u64,
 }
-
-// SAFETY: integers with no padding (six of four bytes, then eight-byte ones), laid out as in C.
-unsafe impl DeviceCopy for GemmShape {}
 
 /// One factor: `rows` is what the product keeps of it, `depth` what it sums over.
 #[derive(Clone, Copy)]

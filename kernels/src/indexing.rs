@@ -6,7 +6,8 @@ use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, MAX_OPERANDS};
 use crate::registry::Id;
 use crate::tensor::{Operand, OperandMut, Output, MAX_RANK};
-use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, LaunchConfig, Result, Stream};
 
 const THREADS: u32 = 256;
 const BATCH: u64 = 4;
@@ -16,7 +17,7 @@ const SCATTER: &str = "s";
 
 /// The box as the kernels take it (`hip/indexing.hip`).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Box {
     count: u32,
     unused: u32,
@@ -31,9 +32,6 @@ struct Box {
     ids_row: u64,
     ids_right: u64,
 }
-
-// SAFETY: integers with no padding (two dividers make 24 bytes), laid out as in C.
-unsafe impl DeviceCopy for Box {}
 
 /// The sizes of a tensor around one of its dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

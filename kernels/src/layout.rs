@@ -2,7 +2,7 @@
 //! packed into the structures the kernels take by value (`hip/portable/index.h`). What is done with them is decided elsewhere.
 
 use crate::tensor::MAX_RANK;
-use hip::DeviceCopy;
+use bytemuck::{Pod, Zeroable};
 
 /// Dimensions a kernel can walk.
 pub const MAX_DIMS: usize = 8;
@@ -22,15 +22,12 @@ pub const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Division by an invariant number, as a multiplication and a shift.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Divider {
     divisor: u32,
     magic: u32,
     shift: u32,
 }
-
-// SAFETY: three integers, laid out as in C.
-unsafe impl DeviceCopy for Divider {}
 
 impl Divider {
     /// For dividends below 2^31. A divisor of 0 is taken for 1; one above 2^31 for 2^31, which divides them alike.
@@ -52,8 +49,17 @@ pub struct Strided<const OPERANDS: usize> {
     stride: [[u64; MAX_DIMS]; OPERANDS],
 }
 
-// SAFETY: integers with no padding, laid out as in C.
-unsafe impl<const OPERANDS: usize> DeviceCopy for Strided<OPERANDS> {}
+// The derive takes no structures with parameters, so the compiler is asked here whether fields leave gaps: it evaluates the
+// assertion for every number of operands that is packed.
+impl<const OPERANDS: usize> Strided<OPERANDS> {
+    const NO_PADDING: () =
+        assert!(size_of::<Self>() == 8 + MAX_DIMS * size_of::<Divider>() + OPERANDS * MAX_DIMS * size_of::<u64>());
+}
+
+// SAFETY: integers only, without padding (`NO_PADDING`), so every bit pattern, zero included, is a value.
+unsafe impl<const OPERANDS: usize> Zeroable for Strided<OPERANDS> {}
+// SAFETY: as above.
+unsafe impl<const OPERANDS: usize> Pod for Strided<OPERANDS> {}
 
 /// Rows and columns that pass through a tile, and the dimensions around them. `hip/elementwise.h` has the same;
 /// OPERANDS counts the output too.
@@ -71,8 +77,17 @@ pub struct Tiled<const OPERANDS: usize> {
     outer: Strided<OPERANDS>,
 }
 
-// SAFETY: integers with no padding (two dividers make 24 bytes), laid out as in C.
-unsafe impl<const OPERANDS: usize> DeviceCopy for Tiled<OPERANDS> {}
+impl<const OPERANDS: usize> Tiled<OPERANDS> {
+    const NO_PADDING: () = assert!(
+        size_of::<Self>()
+            == 16 + 2 * size_of::<Divider>() + 2 * OPERANDS * size_of::<u64>() + size_of::<Strided<OPERANDS>>()
+    );
+}
+
+// SAFETY: integers only, without padding (`NO_PADDING`), so every bit pattern, zero included, is a value.
+unsafe impl<const OPERANDS: usize> Zeroable for Tiled<OPERANDS> {}
+// SAFETY: as above.
+unsafe impl<const OPERANDS: usize> Pod for Tiled<OPERANDS> {}
 
 /// A shape while it is being worked on: sizes and strides in elements, innermost first.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +186,7 @@ impl Shape {
 
     /// Packs the first OPERANDS operands for a kernel. Only for what [`Shape::cut`] hands out.
     pub fn pack<const OPERANDS: usize>(&self) -> Strided<OPERANDS> {
+        const { Strided::<OPERANDS>::NO_PADDING };
         debug_assert!(self.rank <= MAX_DIMS && self.count() < INDEX_LIMIT);
         let mut packed = Strided {
             rank: self.rank as u32,
@@ -200,6 +216,7 @@ impl Shape {
     /// Packs for tiles of `side` x `side`, rows along dimension `row`. OPERANDS counts the output, which is the last.
     /// `None` when there is no such dimension, or a number does not fit the kernel.
     pub fn tile<const OPERANDS: usize>(&self, row: usize, side: u64) -> Option<(Tiled<OPERANDS>, u32)> {
+        const { Tiled::<OPERANDS>::NO_PADDING };
         if row >= self.rank {
             return None;
         }

@@ -8,7 +8,8 @@ use crate::layout::{Shape, Strided};
 use crate::registry::Id;
 use crate::rows::{blocks, pieces, team_log2, Machine, READ_STEPS, ROW_THREADS};
 use crate::tensor::{Operand, Output, MAX_RANK};
-use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, LaunchConfig, Result};
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +82,7 @@ impl Reduce {
 
 /// `hip/reduce.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct ReduceShape {
     outputs: u32,
     count: u32,
@@ -95,9 +96,6 @@ struct ReduceShape {
     kept: Strided<1>,
     reduced: Strided<1>,
 }
-
-// SAFETY: integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for ReduceShape {}
 
 /// Neighbouring rows that a thread of the variant `_columns` takes; `ColumnLanes` in `hip/reduce.hip`.
 fn column_lanes(dtype: DType) -> u64 {

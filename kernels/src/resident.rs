@@ -6,7 +6,8 @@ use crate::dtype::DType;
 use crate::layout::Divider;
 use crate::rows::{Rows, ROW_THREADS};
 use crate::staging::{staged, RESERVED};
-use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result, Stream};
+use bytemuck::{Pod, Zeroable};
+use hip::{Device, DevicePtr, LaunchConfig, Result, Stream};
 use std::cell::Cell;
 
 /// Pairs of teams in a block, its threads, and the tiles that a pair has in shared memory, as in `hip/resident.h`.
@@ -44,7 +45,7 @@ pub fn plan_residents(patience: Option<u32>) {
 
 /// Rows on the chip as the kernels take them; `hip/resident.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct Residents {
     states: DevicePtr<u64>,
     left: DevicePtr<u32>,
@@ -54,9 +55,6 @@ pub(crate) struct Residents {
     patience: u32,
     group: Divider,
 }
-
-// SAFETY: addresses and integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for Residents {}
 
 /// A launch over rows on the chip.
 #[derive(Debug)]

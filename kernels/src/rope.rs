@@ -6,7 +6,8 @@ use crate::layout::{Divider, INDEX_LIMIT, PART_LIMIT};
 use crate::registry::Id;
 use crate::rows::contiguous;
 use crate::tensor::{Operand, Output};
-use hip::{DeviceCopy, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{Error, LaunchConfig, Result};
 
 const THREADS: u32 = 256;
 
@@ -36,7 +37,7 @@ impl Rope {
 
 /// `hip/rope.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct RopeShape {
     items: u32,
     vectors: u32,
@@ -46,9 +47,6 @@ struct RopeShape {
     half: u32,
     angles_step: u32,
 }
-
-// SAFETY: integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for RopeShape {}
 
 impl Kernels {
     /// Turns the pairs of `input` (four dimensions) by the angles whose cosines and sines are given: (time, dim / 2), with

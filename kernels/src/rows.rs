@@ -5,7 +5,8 @@ use crate::dtype::DType;
 use crate::kernels::{fits, one_stream};
 use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
 use crate::tensor::{Operand, Output};
-use hip::{Device, DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
+use bytemuck::{Pod, Zeroable};
+use hip::{Device, DevicePtr, Error, LaunchConfig, Result, Stream};
 use std::cell::Cell;
 
 /// Threads of a block, as in `hip/rows.h`.
@@ -20,7 +21,7 @@ const AHEAD: u64 = 4;
 
 /// Contiguous rows as the kernels take them; `hip/rows.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct RowShape {
     pub rows: u32,
     pub columns: u32,
@@ -28,20 +29,14 @@ pub(crate) struct RowShape {
     pub vectors: u32,
 }
 
-// SAFETY: four integers, laid out as in C.
-unsafe impl DeviceCopy for RowShape {}
-
 /// Rows cut into pieces as the kernels take them; `hip/rows.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct RowPieces {
     columns: u32,
     vectors: u32,
     pieces: Divider,
 }
-
-// SAFETY: five integers, laid out as in C.
-unsafe impl DeviceCopy for RowPieces {}
 
 /// One launch of a map over rows.
 #[derive(Clone, Copy, Debug)]

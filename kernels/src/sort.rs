@@ -6,7 +6,8 @@ use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
 use crate::registry::Id;
 use crate::rows::contiguous;
 use crate::tensor::{Operand, Output};
-use hip::{Buffer, DeviceCopy, DevicePtr, Error, LaunchConfig, Result, Stream};
+use bytemuck::{Pod, Zeroable};
+use hip::{Buffer, DevicePtr, Error, LaunchConfig, Result, Stream};
 
 /// Constants of `hip/sort.hip`.
 const THREADS: u32 = 256;
@@ -33,7 +34,7 @@ impl Order {
 
 /// `hip/sort.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct SortRows {
     columns: u32,
     segments: u32,
@@ -41,20 +42,14 @@ struct SortRows {
     tiles_per_row: Divider,
 }
 
-// SAFETY: integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for SortRows {}
-
 /// `hip/sort.hip` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct MergeRows {
     columns: u32,
     run: u32,
     tiles_per_row: u32,
 }
-
-// SAFETY: integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for MergeRows {}
 
 /// Where results go; a null address for what nobody wants.
 #[derive(Clone, Copy)]

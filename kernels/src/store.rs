@@ -4,7 +4,7 @@
 use crate::lookup::Lookup;
 use crate::objects;
 use crate::registry::{Id, Module, ALL_IDS};
-use hip::{Device, Function, Result};
+use hip::{Device, Error, Function, Result};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 struct Loaded {
@@ -16,8 +16,9 @@ struct Loaded {
 struct Slot {
     names: OnceLock<Lookup>,
     loaded: OnceLock<Loaded>,
-    // Held while a module is being made, so that a second thread waits and does not make it again.
-    making: Mutex<()>,
+    // Held while a module is being made, so that a second thread waits and does not make it again. Holds why nobody can make
+    // the code object: compilers are asked once, not at every operation.
+    making: Mutex<Option<Error>>,
 }
 
 /// The modules of one device.
@@ -74,13 +75,22 @@ impl ModuleStore {
 
     #[cold]
     fn make<'a>(&self, module: &Module, slot: &'a Slot) -> Result<&'a Loaded> {
-        // What the lock protects is in `loaded`, which a panic cannot leave half done.
-        let _making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the lock protects, a panic cannot leave half done.
+        let mut no_object = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = slot.loaded.get() {
             return Ok(loaded);
         }
+        if let Some(error) = &*no_object {
+            return Err(error.clone());
+        }
         let object = objects::for_device(&self.device, module)
-            .map_err(|error| error.with_detail(format!("while loading the kernels of module {}", module.name)))?;
+            .map_err(|error| error.with_detail(format!("while loading the kernels of module {}", module.name)))
+            .inspect_err(|error| {
+                // Memory may come back; a compiler that is not there does not.
+                if !error.is_out_of_memory() {
+                    *no_object = Some(error.clone());
+                }
+            })?;
         let loaded = Loaded {
             module: hip::Module::load(&self.device, object.bytes)?,
             functions: module.kernels.iter().map(|_| OnceLock::new()).collect(),

@@ -4,14 +4,15 @@
 use crate::dtype::DType;
 use crate::layout::{Divider, INDEX_LIMIT, PART_LIMIT};
 use crate::tensor::Operand;
-use hip::{DeviceCopy, DevicePtr, Error, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, Result};
 
 /// Threads of a block, as in `hip/window.h`.
 pub(crate) const WINDOW_THREADS: u32 = 256;
 
 /// `hip/window.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct Window {
     batches: u32,
     channels: u32,
@@ -40,9 +41,6 @@ pub(crate) struct Window {
     row_stride: u64,
     column_stride: u64,
 }
-
-// SAFETY: integers with no padding (34 of four bytes, then eight-byte ones), laid out as in C.
-unsafe impl DeviceCopy for Window {}
 
 impl Window {
     pub fn batches(&self) -> u32 {

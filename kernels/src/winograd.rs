@@ -15,6 +15,7 @@ use crate::rows::contiguous;
 use crate::sheet::Sheet;
 use crate::tensor::{Operand, Output};
 use crate::window::{places, Image, Pair, WINDOW_THREADS};
+use bytemuck::{Pod, Zeroable};
 use hip::{Device, DeviceCopy, Error, LaunchConfig, Result};
 
 /// Results of a tile along an axis, and the taps of a kernel.
@@ -28,7 +29,7 @@ const LEAST: usize = 16;
 
 /// `hip/winograd.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Tiles {
     across: Divider,
     down: Divider,
@@ -46,12 +47,9 @@ struct Tiles {
     column_stride: u64,
 }
 
-// SAFETY: integers with no padding (18 of four bytes, then eight-byte ones), laid out as in C.
-unsafe impl DeviceCopy for Tiles {}
-
 /// `hip/winograd.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Phases {
     channels: Divider,
     out: Divider,
@@ -60,9 +58,6 @@ struct Phases {
     kernel: u32,
     last: i32,
 }
-
-// SAFETY: ten integers of four bytes, laid out as in C.
-unsafe impl DeviceCopy for Phases {}
 
 /// A convolution in tiles: its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

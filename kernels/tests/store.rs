@@ -76,3 +76,39 @@ fn a_huge_grid_is_refused() {
     assert!(why.contains("at most 2097151 blocks"), "{why}");
     launch(1).unwrap();
 }
+
+/// Where a module's object cannot be made, compilers are asked once: the same sentence comes at once from then on.
+#[test]
+fn a_module_that_cannot_be_built_is_not_built_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (compiler, calls) = (folder.path().join("c++"), folder.path().join("calls"));
+    std::fs::write(&compiler, format!("#!/bin/sh\necho called >> {}\nexit 1\n", calls.display())).expect("a script");
+    std::fs::set_permissions(&compiler, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    let child = std::process::Command::new(std::env::current_exe().expect("a test has a path"))
+        .args(["--exact", "child_that_cannot_compile", "--ignored", "--nocapture"])
+        .env("HIP_HOST_CXX", &compiler)
+        .env("CANDLE_ROCM_CACHE", folder.path().join("cache"))
+        .env("CALLS", &calls)
+        .output()
+        .expect("it starts");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_that_cannot_compile() {
+    // Objects for a checked device are not built ahead of time.
+    let options = hip_host::Options { checked: true, ..hip_host::Options::default() };
+    hip_host::configure(options).expect("nothing has used the device before");
+    let device = Platform::named("host").unwrap().device(0).unwrap();
+    let store = ModuleStore::new(&device);
+    let calls = || std::fs::read_to_string(std::env::var_os("CALLS").unwrap()).unwrap_or_default().len();
+    let first = store.function(Id::Affine, "affine_f32").expect_err("there is no compiler").to_string();
+    let asked = calls();
+    assert!(asked > 0, "the compiler was asked: {first}");
+    let second = store.function(Id::Affine, "affine_f32").expect_err("there is still none").to_string();
+    assert_eq!((first, asked), (second, calls()));
+    // The other modules are tried for themselves.
+    store.function(Id::Unary, "uexp_f32").expect_err("there is no compiler");
+    assert!(calls() > asked);
+}

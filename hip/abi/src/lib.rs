@@ -20,6 +20,7 @@ pub mod headers;
 mod hip;
 mod library;
 mod rtc;
+pub mod stable_hash;
 mod types;
 mod values;
 

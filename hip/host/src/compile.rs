@@ -12,6 +12,7 @@ pub(crate) use compiler::processor_has;
 
 use crate::scan::{scan, Rules, Scanned};
 use compiler::{Compiler, Family};
+use hip_abi::stable_hash::StableHash;
 use options::Options;
 use std::fmt;
 use workspace::Workspace;
@@ -167,20 +168,17 @@ pub fn compile(request: &CompileRequest) -> Result<Object, CompileError> {
 /// What an object depends on beside its request: the device's headers, the scanner, the flags, the compiler, the processor.
 /// Two objects of one request and one fingerprint are alike, so whoever keeps objects makes this part of their key.
 pub fn fingerprint() -> Result<String, CompileError> {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    workspace::DEVICE_HEADERS.hash(&mut hasher);
-    [
-        include_str!("compile.rs"),
-        include_str!("compile/options.rs"),
-        include_str!("scan.rs"),
-        include_str!("scan/token.rs"),
-    ]
-    .hash(&mut hasher);
-    format!("{:?}", Compiler::find()?).hash(&mut hasher);
-    std::env::var("HIP_HOST_MARCH").ok().hash(&mut hasher);
+    let march = std::env::var("HIP_HOST_MARCH").ok();
+    let hash = StableHash::new()
+        .part(format!("{:?}", workspace::DEVICE_HEADERS))
+        .part(include_str!("compile.rs"))
+        .part(include_str!("compile/options.rs"))
+        .part(include_str!("scan.rs"))
+        .part(include_str!("scan/token.rs"))
+        .part(format!("{:?}", Compiler::find()?))
+        .part(format!("{march:?}"));
     let level = compiler::LEVELS.iter().filter(|level| processor_has(level)).count();
-    Ok(format!("{:016x}-{level}", hasher.finish()))
+    Ok(format!("{:032x}-{level}", hash.value()))
 }
 
 fn failed(request: &CompileRequest, log: String) -> CompileError {

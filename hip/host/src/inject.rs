@@ -24,6 +24,13 @@ impl From<hiprtcResult> for Failure {
     }
 }
 
+/// A status of another library's, for [`check`] in its embedded implementation.
+impl From<i32> for Failure {
+    fn from(status: i32) -> Self {
+        Self(status as u32)
+    }
+}
+
 /// The calls that release something, and do so even when their failure is injected.
 const RELEASING: &[&str] = &[
     "hipFree",
@@ -102,8 +109,9 @@ pub fn record<R>(work: impl FnOnce() -> R) -> (R, Vec<(&'static str, u32)>) {
     (result, calls.unwrap_or_default().into_iter().collect())
 }
 
-/// Called once at the start of every fallible call: the status to return instead, if this is the one to fail.
-pub(crate) fn check(function: &'static str) -> Option<u32> {
+/// Called once at the start of every fallible call: the status to return instead, if this is the one to fail. Embedded
+/// implementations of other libraries call it too.
+pub fn check(function: &'static str) -> Option<u32> {
     if !ARMED.get() {
         return None;
     }

@@ -97,11 +97,8 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         if data.is_empty() {
             return self.device().0.report_deferred();
         }
-        // SAFETY: a slice of plain values is a slice of initialised bytes, but for padding, which the copy does not read
-        // as Rust values.
-        let bytes = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data)) };
         self.keep_in_capture();
-        staging::upload(self.stream(), self.ptr().as_raw(), bytes)
+        staging::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
     }
 
     /// Copies rows of `data` to the device.
@@ -207,8 +204,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 
     /// Sets every element to `value`.
     pub fn fill(&mut self, value: T) -> Result<()> {
-        // SAFETY: the bytes of one plain value.
-        let pattern = unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
+        let pattern = bytemuck::bytes_of(&value);
         if pattern.iter().all(|&byte| byte == pattern[0]) {
             return self.set_bytes(pattern.first().copied().unwrap_or_default());
         }

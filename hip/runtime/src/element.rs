@@ -1,29 +1,50 @@
 //! Which Rust values may live in device memory and travel into kernels. Only markers live here; `launch.rs` packs.
 
+use bytemuck::{Pod, Zeroable};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A value that may be copied to and from device memory byte by byte.
+/// A value that may be copied to and from device memory byte by byte, and passed to a kernel by value.
 ///
-/// # Safety
-/// Every bit pattern must be a valid value (so no `bool`, no `enum`, no reference), and the type must have no padding
-/// that matters and the layout that the kernels expect: `#[repr(C)]` for structures.
-pub unsafe trait DeviceCopy: Copy + Send + Sync + 'static {}
+/// That is every [`bytemuck::Pod`]: a plain value without padding of which every bit pattern is valid, so no `bool`, no `enum`, no
+/// reference. A structure derives it, and the derive checks all of that:
+///
+/// ```
+/// #[repr(C)]
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// struct Scale {
+///     factor: f32,
+///     count: u32,
+/// }
+/// fn passes(_: impl hip::DeviceCopy) {}
+/// passes(Scale { factor: 2.0, count: 3 });
+/// ```
+///
+/// Padding and enums are compile errors:
+///
+/// ```compile_fail
+/// #[repr(C)]
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// struct Padded {
+///     small: u8,
+///     large: u64,
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #[repr(u32)]
+/// #[derive(Clone, Copy)]
+/// enum Kind { A = 0, B = 1 }
+/// #[repr(C)]
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// struct Holds {
+///     kind: Kind,
+/// }
+/// ```
+pub trait DeviceCopy: Pod + Send + Sync {}
 
-macro_rules! device_copy {
-    ($($type:ty),*) => {$(
-        // SAFETY: a plain number: every bit pattern is a value.
-        unsafe impl DeviceCopy for $type {}
-    )*};
-}
-
-device_copy!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, usize, isize, f32, f64);
-#[cfg(feature = "half")]
-device_copy!(half::f16, half::bf16);
-
-// SAFETY: an array of plain values is a plain value, laid out as in C.
-unsafe impl<T: DeviceCopy, const N: usize> DeviceCopy for [T; N] {}
+impl<T: Pod + Send + Sync> DeviceCopy for T {}
 
 /// An address in device memory, as a kernel takes it. It owns nothing and says nothing about how long it is valid.
 #[repr(transparent)]
@@ -89,5 +110,7 @@ impl<T> fmt::Debug for DevicePtr<T> {
     }
 }
 
-// SAFETY: a number, eight bytes as in the kernels' pointers.
-unsafe impl<T: 'static> DeviceCopy for DevicePtr<T> {}
+// SAFETY: a number, eight bytes as in the kernels' pointers; zero is the null address.
+unsafe impl<T> Zeroable for DevicePtr<T> {}
+// SAFETY: as above: every bit pattern is an address, which says nothing about what lies there.
+unsafe impl<T: 'static> Pod for DevicePtr<T> {}

@@ -67,7 +67,8 @@ pub(crate) struct PlatformInner {
 
 impl Platform {
     /// The platform to use: what `CANDLE_ROCM_PLATFORM` names; otherwise AMD's, when its library loads and reports a
-    /// device; otherwise the embedded device, with one warning in the log.
+    /// device; otherwise the embedded device, with one warning: in the log, or on standard error where the program has no
+    /// logger. `CANDLE_ROCM_PLATFORM=amd` refuses the embedded device.
     pub fn detect() -> Result<Self> {
         match std::env::var(PLATFORM_VARIABLE) {
             Ok(name) if !name.trim().is_empty() => Self::start(
@@ -89,7 +90,9 @@ impl Platform {
             Ok(platform) => Ok(platform),
             Err(no_gpu) => {
                 if !WARNED.swap(true, Ordering::Relaxed) {
-                    log::warn!("no AMD GPU can be used, so kernels run on the CPU, on the embedded device: {no_gpu}");
+                    warn(&format!(
+                        "no AMD GPU can be used, so kernels run on the CPU, on the embedded device: {no_gpu}. {PLATFORM_VARIABLE}=amd makes that an error, {PLATFORM_VARIABLE}=host leaves this word out"
+                    ));
                 }
                 Self::start(PlatformKind::Host, &format!("no AMD GPU can be used: {no_gpu}"))
             }
@@ -237,6 +240,14 @@ impl Platform {
 impl fmt::Debug for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Platform({}, {})", self.name(), self.origin())
+    }
+}
+
+/// A warning that must reach a person: without a logger (whose level is then off) the log would swallow it.
+fn warn(sentence: &str) {
+    match log::max_level() {
+        log::LevelFilter::Off => eprintln!("candle-rocm: {sentence}"),
+        _ => log::warn!("{sentence}"),
     }
 }
 

@@ -69,3 +69,40 @@ fn no_visible_device_and_bad_values_are_sentences() {
     let seen = seen_with(&[HOST, ("HIP_HOST_DEVICES", "many")]);
     assert!(seen.starts_with("error:") && seen.contains("HIP_HOST_DEVICES=many is not a number of devices"), "{seen}");
 }
+
+#[test]
+fn a_program_without_a_logger_says_on_standard_error_that_it_runs_on_the_cpu() {
+    let run = |variables: &[(&str, &str)]| {
+        let mut child = Command::new(std::env::current_exe().expect("a test has a path"));
+        child
+            .args(["--exact", "child_that_looks_twice", "--ignored", "--nocapture"])
+            .env_remove(hip::PLATFORM_VARIABLE);
+        // Whatever this machine has, no GPU is seen.
+        child.env("HIP_VISIBLE_DEVICES", "").env("ROCR_VISIBLE_DEVICES", "");
+        let output = child.envs(variables.iter().copied()).output().expect("it starts");
+        String::from_utf8_lossy(&output.stderr).matches("no AMD GPU can be used").count()
+    };
+    assert_eq!(run(&[]), 1, "once, however often the platform is asked for");
+    assert_eq!(run(&[("LISTEN", "1")]), 0, "a logger listens: it is told");
+    assert_eq!(run(&[HOST]), 0, "the embedded device was asked for");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_that_looks_twice() {
+    struct Listener;
+    impl log::Log for Listener {
+        fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+            true
+        }
+        fn log(&self, _: &log::Record<'_>) {}
+        fn flush(&self) {}
+    }
+    if std::env::var_os("LISTEN").is_some() {
+        log::set_logger(&Listener).expect("the first logger");
+        log::set_max_level(log::LevelFilter::Warn);
+    }
+    // Without visible devices the embedded device does not start either; what is tested was said before.
+    let _first = Platform::detect();
+    let _second = Platform::detect();
+}

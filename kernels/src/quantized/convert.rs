@@ -4,7 +4,8 @@ use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::tensor::{Operand, Output};
-use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, LaunchConfig, Result};
 
 /// Threads of a block, as in `hip/quantized/decode.h` and `encode.h`.
 const DECODE_THREADS: u64 = 256;
@@ -14,16 +15,13 @@ const GRID_Y: usize = 65_535;
 
 /// `hip/quantized/decode.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct RowChoice {
     ids: DevicePtr<u8>,
     fault: DevicePtr<u64>,
     count: u32,
     rows: u32,
 }
-
-// SAFETY: addresses and integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for RowChoice {}
 
 impl Kernels {
     /// All weights as floating point numbers, in f32, f16 or bf16 as `out` asks.

@@ -8,7 +8,8 @@ use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::Divider;
 use crate::rows::Machine;
 use crate::tensor::{Operand, Output};
-use hip::{DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, Error, LaunchConfig, Result};
 
 /// Pairs that one block takes when the route is sorted by expert.
 const SORTED_PAIRS: u64 = 4;
@@ -36,7 +37,7 @@ pub struct Routing<'a> {
 
 /// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Route {
     experts: DevicePtr<u8>,
     slots: DevicePtr<u8>,
@@ -48,9 +49,6 @@ struct Route {
     expert_count: u32,
     unused: u32,
 }
-
-// SAFETY: addresses and integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for Route {}
 
 impl Kernels {
     /// The products of a mixture of experts: `weights` holds the matrices of `expert_count` experts one after the other,

@@ -10,7 +10,8 @@ use crate::layout::{Divider, Shape, Strided, MAX_DIMS};
 use crate::registry::Id;
 use crate::rows::{team_log2, Machine};
 use crate::tensor::{Operand, Output};
-use hip::{Buffer, DeviceCopy, DevicePtr, Error, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{Buffer, DevicePtr, Error, LaunchConfig, Result};
 
 /// Threads of a block, as in `hip/quantized/activations.h`, `mat_vec.h` and `mat_mul.h`.
 pub(super) const QUANTIZE_THREADS: u64 = 256;
@@ -34,7 +35,7 @@ const GRID_Y: u64 = 65_535;
 
 /// `hip/quantized/activations.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct Activations {
     bytes: DevicePtr<u8>,
     steps: DevicePtr<u8>,
@@ -42,25 +43,20 @@ pub(super) struct Activations {
     unused: u32,
 }
 
-// SAFETY: addresses and integers with no padding, laid out as in C (where it ends in four bytes of padding).
-unsafe impl DeviceCopy for Activations {}
-
 /// `hip/quantized/activations.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct QuantizedRows {
     bytes: DevicePtr<u8>,
     steps: DevicePtr<u8>,
     blocks_per_row: Divider,
     block_count: u32,
     pitch: u32,
-    arrangement: Arrangement,
+    /// An [`Arrangement`] as a number.
+    arrangement: u32,
     wide: u32,
     unused: u32,
 }
-
-// SAFETY: addresses and integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for QuantizedRows {}
 
 /// In which order the pieces of a row of activations lie. The mat-vec kernels want those of eight neighbouring units of the
 /// weights side by side. `hip/quantized/activations.h` has the same.
@@ -100,15 +96,12 @@ impl Arrangement {
 
 /// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct Target {
     pub at: DevicePtr<u8>,
     pub code: u32,
     pub unused: u32,
 }
-
-// SAFETY: an address and integers with no padding, laid out as in C.
-unsafe impl DeviceCopy for Target {}
 
 /// Activations as bytes, in memory of their own until the kernels that read them have been launched.
 pub(super) struct Quantized {
@@ -270,7 +263,7 @@ impl Kernels {
             blocks_per_row: Divider::new((columns / ACTIVATION_BLOCK) as u64),
             block_count: blocks as u32,
             pitch,
-            arrangement,
+            arrangement: arrangement as u32,
             wide: u32::from(machine.side_by_side),
             unused: 0,
         };

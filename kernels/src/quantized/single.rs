@@ -7,7 +7,8 @@ use crate::kernels::Kernels;
 use crate::rows::Machine;
 use crate::staging::{staged, RESERVED};
 use crate::tensor::Output;
-use hip::{DeviceCopy, DevicePtr, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{DevicePtr, LaunchConfig, Result};
 
 /// As in `hip/quantized/single.h`.
 const SINGLE_THREADS: u32 = 512;
@@ -23,16 +24,13 @@ const LOADED_BLOCKS: u32 = 2;
 
 /// `hip/quantized/activations.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct ActivationRow {
     pub at: DevicePtr<u8>,
     pub stride: u64,
     pub code: u32,
     pub unused: u32,
 }
-
-// SAFETY: an address and integers with no padding, laid out as in C (where it ends in four bytes of padding).
-unsafe impl DeviceCopy for ActivationRow {}
 
 impl Kernels {
     /// The product with a single row of activations, on a GPU.

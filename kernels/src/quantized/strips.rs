@@ -10,7 +10,8 @@ use crate::registry::Id;
 use crate::rows::{without_matrix_units, Machine};
 use crate::staging::{staged, RESERVED};
 use crate::tensor::{Operand, Output};
-use hip::{Device, DeviceCopy, DevicePtr, LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
+use hip::{Device, DevicePtr, LaunchConfig, Result};
 
 /// As in `hip/quantized/strips.h` and `activations.h`.
 const STRIP_ROWS: u64 = 16;
@@ -137,7 +138,7 @@ fn place_bytes(format: BlockFormat, segment: usize) -> usize {
 
 /// `hip/quantized/strips.h` has the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct StripRows {
     words: DevicePtr<u8>,
     marks: DevicePtr<u8>,
@@ -148,9 +149,6 @@ struct StripRows {
     has_offset: u32,
     unused: u32,
 }
-
-// SAFETY: addresses and numbers with no padding, laid out as in C (where it ends in four bytes of padding).
-unsafe impl DeviceCopy for StripRows {}
 
 impl Kernels {
     /// The product by strips, two launches. What it needs has been checked.

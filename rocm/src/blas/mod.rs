@@ -64,7 +64,14 @@ impl Blas {
         stream.device().make_current()?;
         let mut handle = rocblas_handle::NULL;
         // SAFETY: the pointer is to a live handle, and the device is current.
-        check("rocblas_create_handle", unsafe { (table.rocblas_create_handle)(&mut handle) })?;
+        stream.device().with_memory_retry(|| match unsafe { (table.rocblas_create_handle)(&mut handle) } {
+            rocblas_status::rocblas_status_memory_error => Err(Error::hip(
+                hip::hipError_t::hipErrorOutOfMemory,
+                "rocblas_create_handle",
+                "starting rocBLAS, which needs device memory for its workspace",
+            )),
+            status => check("rocblas_create_handle", status),
+        })?;
         let blas = Self { table, handle: Mutex::new(handle), stream: stream.clone() };
         // SAFETY: both handles are alive; the stream is kept alive by `blas`.
         check("rocblas_set_stream", unsafe { (table.rocblas_set_stream)(handle, stream.handle()) })?;

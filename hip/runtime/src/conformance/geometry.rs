@@ -1,23 +1,24 @@
 //! Launches: what arrives in a kernel, how many threads there are, and what is refused.
 
 use super::{Bench, Done};
-use crate::{DeviceCopy, LaunchConfig, Result};
+use crate::{LaunchConfig, Result};
+use bytemuck::{Pod, Zeroable};
 
 /// The structure of the same name in kernels.hip.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 pub(super) struct Layout {
     pub(super) dims: [u32; 3],
+    pub(super) padding: u32,
     pub(super) strides: [i64; 3],
     pub(super) dim_count: u8,
+    pub(super) more_padding: [u8; 3],
     pub(super) bias: f32,
 }
 
-// SAFETY: plain numbers, laid out as in C.
-unsafe impl DeviceCopy for Layout {}
-
 pub(super) fn arguments_by_value(bench: &Bench) -> Result<Done> {
-    let layout = Layout { dims: [2, 3, 4], strides: [1, 2, 6], dim_count: 3, bias: 0.25 };
+    let layout =
+        Layout { dims: [2, 3, 4], padding: 0, strides: [1, 2, 6], dim_count: 3, more_padding: [0; 3], bias: 0.25 };
     let mut out = bench.stream.zeros::<f64>(10)?;
     let args = (250u8, -3000i16, 7u8, -100_000i32, 9u8, -(1i64 << 40), 1.5f32, 2.25f64, layout, &mut out);
     bench.launch("echo", LaunchConfig::new(1, 1), &args)?;

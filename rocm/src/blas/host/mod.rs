@@ -143,6 +143,9 @@ unsafe extern "C" fn create_handle(handle: *mut rocblas_handle) -> rocblas_statu
     if handle.is_null() {
         return INVALID_POINTER;
     }
+    if let Some(status) = hip_host::inject::check("rocblas_create_handle") {
+        return rocblas_status(status as _);
+    }
     let id = CONTEXTS.insert(Context { stream: hipStream_t::NULL, scalars_on_device: false });
     // SAFETY: the caller passes a place for a handle; null was refused above.
     unsafe { *handle = rocblas_handle(id) };
