@@ -3,34 +3,29 @@
 
 use candle_graft::{graft, upstream, waivers, Job, Report, Rule};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 const RELEASES: [&str; 4] = ["0.9.2", "0.10.2", "0.11.0", "0.11.1"];
 
-/// A folder of this test's own, removed when the test is over.
-struct Scratch(PathBuf);
+/// A folder of its own for every graft, also where two tests graft the same release. It is removed with this value.
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("the target folder can be written");
-        Scratch(folder)
+    fn new() -> Self {
+        Scratch(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder can be written"))
+    }
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
     }
     fn file(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
+        let path = self.path(path);
         std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("folder");
         std::fs::write(path, text).expect("file");
     }
     fn folder(&self, path: &str) -> PathBuf {
-        let folder = self.0.join(path);
+        let folder = self.path(path);
         std::fs::create_dir_all(&folder).expect("folder");
         folder
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -54,7 +49,7 @@ fn write_overlay(scratch: &Scratch, name: &str) {
 }
 
 fn graft_release(name: &str, version: &str) -> (Scratch, Report) {
-    let scratch = Scratch::new(&format!("{name}-{version}"));
+    let scratch = Scratch::new();
     let source = upstream::locate(name, version, &scratch.folder("find")).expect("the release is in the registry");
     write_overlay(&scratch, name);
     let job = Job {
@@ -71,7 +66,7 @@ fn graft_release(name: &str, version: &str) -> (Scratch, Report) {
 #[test]
 fn candle_core_is_grafted_in_every_release() {
     for version in RELEASES {
-        let (_scratch, report) = graft_release("candle-core", version);
+        let (scratch, report) = graft_release("candle-core", version);
         let count = |rule| report.sites_by_rule().get(&rule).copied().unwrap_or_default();
         assert!(count(Rule::Arm) >= 55, "{version}: {report}");
         assert!(count(Rule::TupleArm) >= 25, "{version}: {report}");
@@ -85,7 +80,7 @@ fn candle_core_is_grafted_in_every_release() {
         let derived: Vec<_> = report.derived.iter().map(|derived| derived.to.as_str()).collect();
         assert_eq!(derived, ["src/dummy_rocm_backend.rs", "src/quantized/dummy_rocm.rs"], "{version}");
         for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
-            let text = std::fs::read_to_string(_scratch.0.join("output").join(file)).expect("a grafted file");
+            let text = std::fs::read_to_string(scratch.path("output").join(file)).expect("a grafted file");
             syn::parse_file(&text).unwrap_or_else(|error| panic!("{version} {file} is no longer Rust: {error}"));
         }
     }
@@ -151,7 +146,7 @@ fn the_graft_only_adds() {
                 .filter(|line| !line.starts_with("//!") && !line.starts_with("#![allow("))
                 .map(|l| format!("{l}\n"))
                 .collect();
-            let after = std::fs::read_to_string(scratch.0.join("output").join(file)).expect("a grafted file");
+            let after = std::fs::read_to_string(scratch.path("output").join(file)).expect("a grafted file");
             let (mut old, mut new) = (Vec::new(), Vec::new());
             tokens(before.parse().expect("upstream is Rust"), &mut old);
             tokens(after.parse().expect("the graft is Rust"), &mut new);
@@ -164,9 +159,18 @@ fn the_graft_only_adds() {
     }
 }
 
+/// Two tests that graft one release at the same time must not meet.
+#[test]
+fn grafts_of_the_same_release_lie_in_folders_of_their_own() {
+    let (first, second) = (graft_release("candle-nn", "0.11.1"), graft_release("candle-nn", "0.11.1"));
+    let file = &first.1.files[0];
+    drop(second.0);
+    assert!(first.0.path("output").join(file).exists(), "{file} went with the other graft");
+}
+
 #[test]
 fn a_folder_can_be_named_instead_of_asking_cargo() {
-    let scratch = Scratch::new("named-folder");
+    let scratch = Scratch::new();
     let source = upstream::locate("candle-nn", "0.11.1", &scratch.folder("find")).expect("the release");
     let registry = source.parent().expect("a crate lies in a folder");
     let found = |folder: &Path, version| upstream::locate_in(folder, "candle-nn", version);

@@ -2,46 +2,36 @@
 //! of CUDA planted where no rule looks.
 
 use candle_graft::{graft, Error, Job, Report, Result, Rule, Waiver};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
 
 /// A crate, an overlay and an output folder that vanish with the test.
-struct Bench(PathBuf);
+struct Bench(TempDir);
 
 impl Bench {
     fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let folder = format!("rules-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let bench = Bench(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder));
-        let _ = std::fs::remove_dir_all(&bench.0);
+        let bench = Bench(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder can be written"));
         for folder in ["crate/src", "overlay", "output"] {
-            std::fs::create_dir_all(bench.0.join(folder)).expect("folder");
+            std::fs::create_dir_all(bench.0.path().join(folder)).expect("folder");
         }
         bench
     }
     fn with(self, file: &str, text: &str) -> Self {
-        let path = self.0.join(file);
+        let path = self.0.path().join(file);
         std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("folder");
         std::fs::write(path, text).expect("file");
         self
     }
     fn graft(&self, waivers: &[Waiver]) -> Result<Report> {
         graft(&Job {
-            source: &self.0.join("crate"),
+            source: &self.0.path().join("crate"),
             version: "1.0.0",
-            overlay: &self.0.join("overlay"),
-            output: &self.0.join("output"),
+            overlay: &self.0.path().join("overlay"),
+            output: &self.0.path().join("output"),
             waivers,
         })
     }
     fn read(&self, file: &str) -> String {
-        std::fs::read_to_string(self.0.join("output").join(file)).expect("a grafted file")
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::read_to_string(self.0.path().join("output").join(file)).expect("a grafted file")
     }
 }
 
