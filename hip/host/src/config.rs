@@ -1,6 +1,7 @@
 //! What the embedded device looks like: how many devices, their wave size, memory and threads, checked or not. Comes from
 //! [`configure`] or else from the environment, is settled at first use, and never changes after that.
 
+use crate::exec::Order;
 use std::sync::{Mutex, OnceLock};
 
 /// How the embedded device presents itself.
@@ -18,6 +19,9 @@ pub struct Options {
     pub memory: u64,
     /// Which of the devices a program sees, in its order (`ROCR_VISIBLE_DEVICES`, then `HIP_VISIBLE_DEVICES`); all when `None`.
     pub visible: Option<Vec<usize>>,
+    /// In which order threads and blocks run (`HIP_HOST_ORDER`: `ascending`, `descending` or `random:SEED`). When `None`: ascending, and
+    /// in checked mode all of them in turn, from launch to launch.
+    pub order: Option<Order>,
     /// Whether every launch waits until the kernel is done (`HIP_LAUNCH_BLOCKING=1`).
     pub launch_blocking: bool,
 }
@@ -32,6 +36,7 @@ impl Default for Options {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: physical_memory(),
             visible: None,
+            order: None,
             launch_blocking: false,
         }
     }
@@ -64,6 +69,10 @@ impl Options {
         if let Some(value) = set("HIP_HOST_MEMORY") {
             options.memory =
                 bytes(&value).ok_or_else(|| bad("HIP_HOST_MEMORY", &value, "a size, such as 512M or 8G"))?;
+        }
+        if let Some(value) = set("HIP_HOST_ORDER") {
+            let wanted = "ascending, descending or random:SEED with a number, such as random:1";
+            options.order = Some(value.parse().map_err(|()| bad("HIP_HOST_ORDER", &value, wanted))?);
         }
         if let Some(value) = set("HIP_LAUNCH_BLOCKING") {
             options.launch_blocking = switch("HIP_LAUNCH_BLOCKING", &value)?;
@@ -211,6 +220,7 @@ mod tests {
             read(&[("HIP_HOST_DEVICES", "3"), ("HIP_HOST_WAVE", "32,64"), ("HIP_HOST_MEMORY", "512M")]).unwrap();
         assert_eq!((options.devices, options.memory), (3, 512 << 20));
         assert_eq!(options.visible_waves(), [32, 64, 32]);
+        assert_eq!(read(&[("HIP_HOST_ORDER", "random:7")]).unwrap().order, Some(Order::Random(7)));
         assert_eq!(read(&[("HIP_HOST_MEMORY", "2GiB")]).unwrap().memory, 2 << 30);
     }
 
@@ -234,6 +244,7 @@ mod tests {
             ("HIP_HOST_CHECKED", "maybe"),
             ("HIP_HOST_THREADS", "0"),
             ("HIP_HOST_MEMORY", "8 apples"),
+            ("HIP_HOST_ORDER", "sideways"),
         ] {
             let why = read(&[(name, value)]).expect_err(name);
             assert!(why.contains(name), "{why}");

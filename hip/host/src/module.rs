@@ -7,6 +7,7 @@ use crate::module_abi::Kernel;
 use crate::{exec, memory};
 use hip_abi::{hipError_t, hipFunction_t, hipModule_t};
 use std::ffi::{c_void, CStr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A loaded code object.
@@ -21,6 +22,8 @@ pub(crate) struct Module {
 pub(crate) struct Function {
     pub module: Arc<Module>,
     kernel: *const Kernel,
+    /// How often it has begun to run.
+    launches: AtomicU64,
 }
 
 // SAFETY: the kernel's table entry is constant data of a module that this keeps loaded.
@@ -33,6 +36,11 @@ impl Function {
     pub fn kernel(&self) -> &Kernel {
         // SAFETY: points into the module, which is loaded as long as this exists.
         unsafe { &*self.kernel }
+    }
+
+    /// Counts a launch that begins.
+    pub fn note_launch(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kernel's name.
@@ -81,7 +89,7 @@ fn resolve(handle: hipModule_t) -> Result<Arc<Module>, hipError_t> {
 pub(crate) fn function(handle: hipModule_t, name: &CStr) -> Result<hipFunction_t, hipError_t> {
     let module = resolve(handle)?;
     let kernel: *const Kernel = module.image.kernel(name).ok_or(hipError_t::hipErrorNotFound)?;
-    Ok(hipFunction_t(FUNCTIONS.insert(Arc::new(Function { module, kernel }))))
+    Ok(hipFunction_t(FUNCTIONS.insert(Arc::new(Function { module, kernel, launches: AtomicU64::new(0) }))))
 }
 
 /// The kernel behind a handle.
@@ -99,6 +107,11 @@ pub fn argument_sizes(function: hipFunction_t) -> Option<Vec<usize>> {
     // SAFETY: the compiler side wrote count and array together, and the module is loaded.
     let sizes = unsafe { std::slice::from_raw_parts(kernel.arg_sizes, kernel.arg_count as usize) };
     Some(sizes.iter().map(|&size| size as usize).collect())
+}
+
+/// How often the kernel behind this handle has begun to run, launches of graphs included; `None` for a handle that means nothing here.
+pub fn launches(function: hipFunction_t) -> Option<u64> {
+    Some(resolve_function(function).ok()?.launches.load(Ordering::Relaxed))
 }
 
 /// Address and size of a `__device__` or `__constant__` variable, which counts as device memory from here on.

@@ -2,6 +2,7 @@
 //! through HIP's calls; the sentence waits here until someone asks for it, and goes to the log.
 
 use crate::checked;
+use crate::exec::Order;
 use crate::memory::{self, Allocation};
 use crate::module_abi::{access, trap_kind, Dim};
 use hip_abi::hipError_t;
@@ -74,6 +75,7 @@ pub(crate) struct Site {
     pub block: Dim,
     /// Unknown when threads do not run one by one.
     pub thread: Option<Dim>,
+    pub order: Order,
 }
 
 /// Reports kept; beyond that the oldest go.
@@ -93,7 +95,11 @@ pub(crate) fn file(site: &Site, cause: &Cause) -> hipError_t {
         || "a thread that only checked mode would name".to_owned(),
         |Dim { x, y, z }| format!("thread ({x}, {y}, {z})"),
     );
-    keep(format!("kernel {}, block ({x}, {y}, {z}), {thread}: {}", site.kernel, cause.sentence()));
+    let order = match site.order {
+        Order::Ascending => String::new(),
+        order => format!(" (threads and blocks in another order than usual; HIP_HOST_ORDER={order} repeats it)"),
+    };
+    keep(format!("kernel {}, block ({x}, {y}, {z}), {thread}: {}{order}", site.kernel, cause.sentence()));
     cause.error()
 }
 

@@ -4,6 +4,7 @@
 use super::fiber::Stacks;
 use super::jump::{switch, Suspended};
 use super::meet::{self, Meeting};
+use super::order::Order;
 use super::pool::Grid;
 use crate::device::MAX_SHARED_BYTES;
 use crate::module_abi::{Block, Dim};
@@ -32,9 +33,12 @@ pub(super) struct Chunk {
     pub run: unsafe extern "C" fn(*const std::ffi::c_void, *const Block, u32, u32),
     pub arguments: *const std::ffi::c_void,
     pub threads: u32,
-    /// Run threads one by one, so that the one at fault is always known.
-    pub checked: bool,
+    /// Run threads one by one: in any order, and so that the one at fault is always known.
+    pub one_by_one: bool,
+    pub order: Order,
+    /// Places in the order, of all blocks of the grid.
     blocks: Range<u64>,
+    all_blocks: u64,
 }
 
 #[repr(align(256))]
@@ -79,15 +83,17 @@ impl Worker {
         }
     }
 
-    /// Runs a range of blocks by linear index. The error is that of the first block that failed; those after it are not run.
+    /// Runs a range of blocks, places in the grid's order. The error is that of the first block that failed; those after it are not run.
     pub fn run_blocks(&mut self, grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), hipError_t> {
         let launch = grid.launch;
         let chunk = Chunk {
             run: launch.function.kernel().run,
             arguments: launch.arguments.as_ptr(),
             threads: launch.block.x * launch.block.y * launch.block.z,
-            checked: device::is_checked(),
+            one_by_one: device::is_checked() || grid.order != Order::Ascending,
+            order: grid.order,
             blocks,
+            all_blocks: grid.blocks,
         };
         self.block = Block {
             block_idx: Dim::default(),
@@ -113,7 +119,7 @@ impl Worker {
         }
         if let Some(cause) = self.cause.take() {
             self.stacks.put_all();
-            return Err(self.failed(grid, &cause, chunk.checked));
+            return Err(self.failed(grid, &cause, chunk.one_by_one));
         }
         self.stacks.put(stack);
         Ok(())
@@ -126,6 +132,7 @@ impl Worker {
         let thread = self.meeting.current();
         let site = Site {
             kernel: grid.launch.function.name(),
+            order: grid.order,
             block: self.block.block_idx,
             thread: known.then(|| Dim { x: thread % x, y: thread / x % y, z: thread / x / y }),
         };
@@ -155,10 +162,11 @@ unsafe extern "C" fn run_chunk() -> Suspended {
         let chunk = &*(*worker).chunk;
         let Dim { x, y, .. } = (*worker).block.grid_dim;
         let (x, y) = (u64::from(x), u64::from(y));
-        for linear in chunk.blocks.clone() {
+        for place in chunk.blocks.clone() {
+            let linear = chunk.order.at(place, chunk.all_blocks);
             let row = linear / x;
             (*worker).block.block_idx = Dim { x: (linear % x) as u32, y: (row % y) as u32, z: (row / y) as u32 };
-            meet::run_block(worker, chunk);
+            meet::run_block(worker, chunk, chunk.order.derived(linear));
         }
         (*worker).home
     }

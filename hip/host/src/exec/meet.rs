@@ -1,12 +1,13 @@
 //! Where threads of a block meet: barriers, wave operations, and who runs next.
 //!
-//! A block starts as a plain loop over its threads. The first thread that has to wait is set aside where it stands, and the loop goes on
-//! with the threads not yet started; and so on. Waits are resolved when nobody can run: a wave whose live lanes all wait completes the
-//! wave operation that comes first in the code; a block whose live threads all wait at the barrier passes it. Some thread can therefore
-//! always go on, and a legal kernel never hangs.
+//! A block starts as a plain loop over its threads (one by one in checked mode, and in any order but the ascending one). The first
+//! thread that has to wait is set aside where it stands, and the loop goes on with the threads not yet started; and so on. Waits are
+//! resolved when nobody can run: a wave whose live lanes all wait completes the wave operation that comes first in the code; a block
+//! whose live threads all wait at the barrier passes it. Some thread can therefore always go on, and a legal kernel never hangs.
 
 use super::block::{active, Chunk, Worker};
 use super::jump::{switch, Suspended};
+use super::order::Order;
 use crate::device::MAX_BLOCK_THREADS;
 use crate::module_abi::{barrier_kind, WaveResult};
 use crate::report::Cause;
@@ -20,7 +21,11 @@ const MAX_WAVES: usize = MAX_THREADS / 32;
 pub(crate) struct Meeting {
     threads: u32,
     lane_bits: u32,
-    /// First thread not started.
+    /// In which order threads start, and go on where several can.
+    order: Order,
+    /// Meetings that were arranged by it, each in a way of its own.
+    meetings: u64,
+    /// First place of the order whose thread has not started.
     next: u32,
     /// Threads started or not, but not finished.
     live: u32,
@@ -72,6 +77,8 @@ impl Meeting {
         Self {
             threads: 0,
             lane_bits: 5,
+            order: Order::Ascending,
+            meetings: 0,
             next: 0,
             live: 0,
             current: 0,
@@ -104,8 +111,8 @@ impl Meeting {
 
     /// Makes the threads not yet started the ones that run.
     fn loop_from_next(&mut self, chunk: &Chunk) -> (u32, u32) {
-        self.current = self.next;
-        self.last = if chunk.checked { self.next + 1 } else { self.threads };
+        self.current = self.order.at(u64::from(self.next), u64::from(self.threads)) as u32;
+        self.last = if chunk.one_by_one { self.current + 1 } else { self.threads };
         self.looping = true;
         (self.current, self.last)
     }
@@ -152,7 +159,7 @@ impl Meeting {
                 self.begin_waiting(wave_size);
             }
             self.looping = false;
-            self.next = thread + 1;
+            self.next += thread - self.current + 1;
             self.finish(self.current, thread);
         }
     }
@@ -191,8 +198,28 @@ impl Meeting {
         let size = 1 << self.lane_bits;
         wave.result.value[..size].copy_from_slice(&wave.brought[..size]);
         wave.operating &= !group;
+        let before = self.ready_count;
         for lane in lanes(group) {
             self.make_ready(first_thread + lane);
+        }
+        if self.order != Order::Ascending {
+            self.arrange_ready(before);
+        }
+    }
+
+    /// Puts those that became ready after the first `before` into the order.
+    #[cold]
+    fn arrange_ready(&mut self, before: u32) {
+        let mut added = [0u16; MAX_THREADS];
+        let added = &mut added[..(self.ready_count - before) as usize];
+        let first = (self.ready_head + before) as usize;
+        for (i, thread) in added.iter_mut().enumerate() {
+            *thread = self.ready[(first + i) % MAX_THREADS];
+        }
+        self.meetings += 1;
+        self.order.derived(self.meetings).arrange(added);
+        for (i, thread) in added.iter().enumerate() {
+            self.ready[(first + i) % MAX_THREADS] = *thread;
         }
     }
 
@@ -204,6 +231,9 @@ impl Meeting {
             for lane in lanes(std::mem::take(&mut self.waves[index].at_barrier)) {
                 self.make_ready(((index as u32) << self.lane_bits) + lane);
             }
+        }
+        if self.order != Order::Ascending {
+            self.arrange_ready(0);
         }
     }
 }
@@ -222,11 +252,12 @@ fn lanes(mut mask: u64) -> impl Iterator<Item = u32> {
 ///
 /// # Safety
 /// On the base of `worker`, whose `block` is set.
-pub(super) unsafe fn run_block(worker: *mut Worker, chunk: &Chunk) {
+pub(super) unsafe fn run_block(worker: *mut Worker, chunk: &Chunk, order: Order) {
     // SAFETY: `worker` is this OS thread's own. No reference to its parts is held while the kernel runs.
     unsafe {
         let meeting = &mut (*worker).meeting;
         (meeting.threads, meeting.next, meeting.live, meeting.waiting) = (chunk.threads, 0, chunk.threads, false);
+        (meeting.order, meeting.meetings) = (order, 0);
         run_unstarted(worker, chunk);
         if (*worker).meeting.live > 0 {
             let next = next_to_run(worker).place(worker);
@@ -259,7 +290,7 @@ unsafe fn run_unstarted(worker: *mut Worker, chunk: &Chunk) {
                     meeting.begin_waiting((*worker).block.warp_size);
                 }
                 meeting.looping = false;
-                meeting.next = last;
+                meeting.next += last - first;
                 meeting.finish(first, last);
             }
         }

@@ -8,6 +8,7 @@ mod block;
 mod fiber;
 mod jump;
 mod meet;
+mod order;
 mod pool;
 mod services;
 
@@ -18,6 +19,7 @@ use hip_abi::hipError_t;
 pub(crate) use block::active;
 pub(crate) use fiber::page_bytes;
 pub(crate) use jump::redirect;
+pub use order::Order;
 pub(crate) use services::services;
 
 /// Runs a launch to its end on this thread and the pool's.
@@ -26,5 +28,6 @@ pub(crate) fn run(device: usize, launch: &Launch) -> Result<(), hipError_t> {
     if let Some(arena) = checked::arena().filter(|_| !launch.function.module.image.checked()) {
         arena.give_up_on_arguments(launch);
     }
-    pool::run_grid(&pool::Grid::new(launch, wave))
+    launch.function.note_launch();
+    pool::run_grid(&pool::Grid::new(launch, wave, Order::of_launch()))
 }

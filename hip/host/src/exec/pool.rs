@@ -2,6 +2,7 @@
 //! help when there is enough to do. Blocks are handed out in chunks from one counter, so that uneven blocks even out.
 
 use super::block::Worker;
+use super::order::Order;
 use crate::command::Launch;
 use crate::config;
 use crate::module_abi::Dim;
@@ -20,7 +21,8 @@ const CHUNK_TIME: Duration = Duration::from_micros(50);
 pub(crate) struct Grid<'a> {
     pub launch: &'a Launch,
     pub wave: u32,
-    blocks: u64,
+    pub order: Order,
+    pub blocks: u64,
     next: AtomicU64,
     chunk: AtomicU64,
     /// No chunk is larger, so that every thread gets several.
@@ -30,12 +32,13 @@ pub(crate) struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
-    pub fn new(launch: &'a Launch, wave: u32) -> Self {
+    pub fn new(launch: &'a Launch, wave: u32, order: Order) -> Self {
         let Dim { x, y, z } = launch.grid;
         let blocks = u64::from(x) * u64::from(y) * u64::from(z);
         Self {
             launch,
             wave,
+            order,
             blocks,
             next: AtomicU64::new(0),
             chunk: AtomicU64::new(1),
