@@ -1,6 +1,7 @@
 // Reads and writes through a tensor of ids: index_select (is), gather, scatter (s), scatter_add (sa), index_add (ia).
 // One thread an element over all of left x ids x right, none of them serial along the dimension. The greatest value of
-// the ids' dtype means "none": such an element reads as 0 and is not written, as on the CPU backend.
+// the ids' dtype means "none": such an element reads as 0 and is not written, as on the CPU backend. Ids of 16 and 32 bits
+// with a sign come as i64 (src/indexing.rs); what means "none" is the greatest value of what they were.
 // Any other id out of range is reported and treated alike, so nothing outside the tensors is ever touched.
 #include "portable.h"
 
@@ -15,6 +16,7 @@ struct Box {
     u32 unused;
     Divider right, row;
     u64 bound; // ids are below this
+    u64 none;  // but for this one
     u64 dense_left, dense_row;
     u64 indexed_left, indexed_row;
     u64 ids_left, ids_row, ids_right;
@@ -37,7 +39,7 @@ template <typename Id> DEVICE Place locate(const Box &box, u32 i, u32 width, con
     place.row = outer.remainder;
     place.dense = left * box.dense_left + row * box.dense_row + right;
     place.indexed = left * box.indexed_left + (u64)id * box.indexed_row + right;
-    bool none = id == Limits<Id>::highest();
+    bool none = (u64)id == box.none;
     place.valid = !none && (u64)id < box.bound; // a negative id is a huge u64
     if (!none && !place.valid) report(fault, code, (i64)id, box.bound);
     return place;

@@ -7,7 +7,7 @@ use crate::layout::{Divider, Shape, MAX_OPERANDS};
 use crate::registry::Id;
 use crate::tensor::{Operand, OperandMut, Output, MAX_RANK};
 use bytemuck::{Pod, Zeroable};
-use hip::{DevicePtr, Error, LaunchConfig, Result, Stream};
+use hip::{Buffer, DevicePtr, Error, LaunchConfig, Result, Stream};
 
 const THREADS: u32 = 256;
 const BATCH: u64 = 4;
@@ -24,6 +24,7 @@ struct Box {
     right: Divider,
     row: Divider,
     bound: u64,
+    none: u64,
     dense_left: u64,
     dense_row: u64,
     indexed_left: u64,
@@ -62,6 +63,8 @@ impl IndexDims {
 struct Plan<'a> {
     root: &'a str,
     ids: &'a Operand<'a>,
+    /// The id that stands for no row.
+    none: u64,
     /// The strides of an id along left, rows and right.
     ids_strides: [usize; 3],
     /// Left, ids and right.
@@ -91,20 +94,22 @@ impl Kernels {
         let sizes = [indexed.left, count, indexed.right];
         fits("index-select", "the result", out.count(), sizes.iter().product(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
-        let plan = Plan { root: "is", ids, ids_strides: [0, stride, 0], sizes, indexed, access: Access::ReadRows };
+        let (none, ids_strides) = (none(ids.dtype()), [0, stride, 0]);
+        let plan = Plan { root: "is", ids, none, ids_strides, sizes, indexed, access: Access::ReadRows };
         self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
-    /// For each id, the element of `src` at its own position but with the id in place of `dim`.
+    /// For each id, the element of `src` at its own position but with the id in place of `dim`. There may be fewer ids than elements
+    /// of `src` along the first dimension, and along the one behind `dim`.
     pub fn gather(&self, src: &Operand<'_>, ids: &Operand<'_>, dim: usize, out: &mut Output<'_>) -> Result<()> {
         let indexed = IndexDims::split("gather", src.dims(), dim)?;
         let of_ids = IndexDims::split("gather", ids.dims(), dim)?;
         contiguous("gather", "the source", src.is_contiguous())?;
         contiguous("gather", "the tensor of ids", ids.is_contiguous())?;
-        around("gather", ids.dims(), src.dims(), dim)?;
+        around("gather", ids.dims(), src.dims(), dim, &[0, dim + 1])?;
         fits("gather", "the result", out.count(), ids.count(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
-        let plan = Plan::dense("gather", ids, of_ids, indexed, Access::Read);
+        let plan = Plan::dense("gather", ids, none(ids.dtype()), of_ids, indexed, Access::Read);
         self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
@@ -139,10 +144,14 @@ impl Kernels {
         contiguous(what, "the target", dst.is_contiguous())?;
         contiguous(what, "the source", src.is_contiguous())?;
         contiguous(what, "the tensor of ids", ids.is_contiguous())?;
-        around(what, ids.dims(), dst.dims(), dim)?;
+        around(what, ids.dims(), dst.dims(), dim, &[])?;
         fits(what, "the source", src.count(), ids.count(), src.dtype(), dst.dtype())?;
         one_stream(dst.stream(), &[src, ids])?;
-        let plan = Plan::dense(root, ids, of_ids, indexed, Access::Write);
+        let wide = if root == SCATTER { None } else { self.widened(ids, dst.stream())? };
+        let (none, strides) = (none(ids.dtype()), [of_ids.size * of_ids.right, of_ids.right, 1]);
+        let shape = [of_ids.left, of_ids.size, of_ids.right];
+        let wide = wide.as_ref().map(|wide| Operand::new(wide, DType::I64, 0, &shape, &strides)).transpose()?;
+        let plan = Plan::dense(root, wide.as_ref().unwrap_or(ids), none, of_ids, indexed, Access::Write);
         self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
     }
 
@@ -154,12 +163,27 @@ impl Kernels {
         let (count, stride) = one_dimension("index-add", ids)?;
         contiguous("index-add", "the target", dst.is_contiguous())?;
         contiguous("index-add", "the source", src.is_contiguous())?;
-        around("index-add", src.dims(), dst.dims(), dim)?;
+        around("index-add", src.dims(), dst.dims(), dim, &[])?;
         let sizes = [of_src.left, count, of_src.right];
         fits("index-add", "the source", src.count(), sizes.iter().product(), src.dtype(), dst.dtype())?;
         one_stream(dst.stream(), &[src, ids])?;
-        let plan = Plan { root: "ia", ids, ids_strides: [0, stride, 0], sizes, indexed, access: Access::Write };
+        let (none, wide) = (none(ids.dtype()), self.widened(ids, dst.stream())?);
+        let (shape, stride) = ([count], [if wide.is_some() { 1 } else { stride }]);
+        let wide = wide.as_ref().map(|wide| Operand::new(wide, DType::I64, 0, &shape, &stride)).transpose()?;
+        let (ids, ids_strides) = (wide.as_ref().unwrap_or(ids), [0, stride[0], 0]);
+        let plan = Plan { root: "ia", ids, none, ids_strides, sizes, indexed, access: Access::Write };
         self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
+    }
+
+    /// Ids of 16 and 32 bits with a sign, as i64; `None` for those that the kernels take. A launch more for ids that are rare costs less
+    /// than kernels for them in every code object.
+    fn widened(&self, ids: &Operand<'_>, stream: &Stream) -> Result<Option<Buffer<i64>>> {
+        if !matches!(ids.dtype(), DType::I16 | DType::I32) {
+            return Ok(None);
+        }
+        let mut wide = stream.alloc::<i64>(ids.count())?;
+        self.cast(ids, &mut Output::new(&mut wide, DType::I64, 0, ids.count())?)?;
+        Ok(Some(wide))
     }
 
     /// `dense` is addressed by position, `through` by ids. A kernel that reads through ids writes the dense one.
@@ -203,6 +227,7 @@ impl Kernels {
                 right: Divider::new(size(0)),
                 row: Divider::new(size(1)),
                 bound: plan.indexed.size as u64,
+                none: plan.none,
                 dense_left: shape.stride[0][2],
                 dense_row: shape.stride[0][1],
                 indexed_left: shape.stride[1][2],
@@ -234,10 +259,17 @@ impl Kernels {
 
 impl<'a> Plan<'a> {
     /// Ids that lie as the dense operand does.
-    fn dense(root: &'a str, ids: &'a Operand<'a>, of_ids: IndexDims, indexed: IndexDims, access: Access) -> Self {
+    fn dense(
+        root: &'a str,
+        ids: &'a Operand<'a>,
+        none: u64,
+        of_ids: IndexDims,
+        indexed: IndexDims,
+        access: Access,
+    ) -> Self {
         let sizes = [of_ids.left, of_ids.size, of_ids.right];
         let ids_strides = [of_ids.size * of_ids.right, of_ids.right, 1];
-        Self { root, ids, ids_strides, sizes, indexed, access }
+        Self { root, ids, none, ids_strides, sizes, indexed, access }
     }
 }
 
@@ -255,9 +287,21 @@ fn contiguous(root: &str, what: &str, is: bool) -> Result<()> {
     Err(Error::refused(format!("{root}: {what} must be contiguous; make it so first")))
 }
 
-/// Beside `dim`, the positions of `inner` exist in `outer`.
-fn around(root: &str, inner: &[usize], outer: &[usize], dim: usize) -> Result<()> {
-    let fits = inner.len() == outer.len() && (0..inner.len()).all(|d| d == dim || inner[d] == outer[d]);
+/// The id of this dtype that stands for no row: the greatest.
+fn none(ids: DType) -> u64 {
+    match ids {
+        DType::U8 => u8::MAX.into(),
+        DType::U32 => u32::MAX.into(),
+        DType::I16 => i16::MAX as u64,
+        DType::I32 => i32::MAX as u64,
+        _ => i64::MAX as u64,
+    }
+}
+
+/// Beside `dim`, the positions of `inner` are those of `outer`, or the first of them along the dimensions named in `shorter`.
+fn around(root: &str, inner: &[usize], outer: &[usize], dim: usize, shorter: &[usize]) -> Result<()> {
+    let at = |d: usize| d == dim || inner[d] == outer[d] || (shorter.contains(&d) && inner[d] < outer[d]);
+    let fits = inner.len() == outer.len() && (0..inner.len()).all(at);
     if fits {
         return Ok(());
     }

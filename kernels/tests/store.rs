@@ -71,7 +71,10 @@ fn a_huge_grid_is_refused() {
         unsafe { function.launch(&stream, hip::LaunchConfig::new(blocks, 1), &arguments) }.unwrap();
         stream.synchronize()
     };
+    let launches = || hip_host::launches(function.handle());
+    assert_eq!(launches(), Some(0), "that it was looked up does not count");
     launch((1 << 21) - 1).unwrap();
+    assert_eq!(launches(), Some(1));
     let why = launch(1 << 21).unwrap_err().to_string();
     assert!(why.contains("at most 2097151 blocks"), "{why}");
     launch(1).unwrap();

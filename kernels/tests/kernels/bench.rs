@@ -24,7 +24,9 @@ pub fn all() -> &'static [Bench] {
             return vec![Bench::on(&platform.device(0).expect("a device"))];
         }
         let checked = std::env::var_os(UNCHECKED).is_none();
-        let options = hip_host::Options { devices: 2, wave_sizes: vec![32, 64], checked, ..Default::default() };
+        // In the order that `HIP_HOST_ORDER` asks for; otherwise, in checked mode, in all of them in turn.
+        let order = hip_host::Options::from_env().expect("good variables").order;
+        let options = hip_host::Options { devices: 2, wave_sizes: vec![32, 64], checked, order, ..Default::default() };
         hip_host::configure(options).expect("the embedded device is configured before its first use");
         let platform = Platform::named("host").expect("the embedded device starts");
         let devices = platform.devices().expect("two devices");

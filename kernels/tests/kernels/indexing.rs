@@ -29,6 +29,8 @@ fn none<I: Element>() -> I {
     I::from_bits(match I::DTYPE {
         DType::U8 => u64::from(u8::MAX),
         DType::U32 => u64::from(u32::MAX),
+        DType::I16 => i16::MAX as u64,
+        DType::I32 => i32::MAX as u64,
         _ => i64::MAX as u64,
     })
 }
@@ -88,31 +90,6 @@ fn check<T: Element, I: Element>(bench: &Bench) {
         let got = bench.result::<T>(want.len(), |out| kernels.gather(&source.operand(), &ids.operand(), dim, out));
         assert_same(&got, &want, || what("gather"));
 
-        // Sums: several elements for one destination.
-        let small = whole::<T>(&mut random, left * size * right);
-        let added = whole::<T>(&mut random, left * count * right);
-        let values = bench.contiguous(&added, &many_dims);
-        let mut want = small.clone();
-        for (l, i, r) in positions() {
-            if let Some(at) = target(l, many[place(l, i, r)], r) {
-                want[at] = add(want[at], added[place(l, i, r)]);
-            }
-        }
-        let mut sum = bench.contiguous(&small, dims);
-        kernels.scatter_add(&mut sum.operand_mut(), &ids.operand(), &values.operand(), dim).unwrap();
-        assert_same(&sum.download::<T>(), &want, || what("scatter_add"));
-
-        let ids = bench.contiguous(&row_ids, &[count]);
-        let mut want = small.clone();
-        for (l, i, r) in positions() {
-            if let Some(at) = target(l, row_ids[i], r) {
-                want[at] = add(want[at], added[place(l, i, r)]);
-            }
-        }
-        let mut sum = bench.contiguous(&small, dims);
-        kernels.index_add(&mut sum.operand_mut(), &ids.operand(), &values.operand(), dim).unwrap();
-        assert_same(&sum.download::<T>(), &want, || what("index_add"));
-
         // Writes: no two elements for one destination, since then the winner would not be defined.
         let distinct: Vec<I> = positions()
             .map(|(_, i, r)| if i < size { I::from_bits(((i + r) % size) as u64) } else { none() })
@@ -133,10 +110,96 @@ fn check<T: Element, I: Element>(bench: &Bench) {
     kernels.check(&bench.stream).expect("all ids were in range");
 }
 
+/// Sums, several elements for one destination, by ids of one dtype.
+fn check_sums<T: Element, I: Element>(bench: &Bench) {
+    let mut random = Random::new(47);
+    let kernels = &bench.kernels;
+    for (dims, dim, count) in SHAPES {
+        let (left, size, right): (usize, usize, usize) =
+            (dims[..dim].iter().product(), dims[dim], dims[dim + 1..].iter().product());
+        let what = |op: &str| format!("{op} of {} by {} in {dims:?}, {count} along {dim}", T::DTYPE, I::DTYPE);
+        let place = |l: usize, i: usize, r: usize| (l * count + i) * right + r;
+        let positions = || (0..left).flat_map(|l| (0..count).flat_map(move |i| (0..right).map(move |r| (l, i, r))));
+        let target = |l: usize, id: I, r: usize| (id != none()).then(|| (l * size + id.bits() as usize) * right + r);
+        let sums = |start: &[T], added: &[T], id: &dyn Fn(usize, usize, usize) -> I| {
+            let mut sums = start.to_vec();
+            for (l, i, r) in positions() {
+                if let Some(at) = target(l, id(l, i, r), r) {
+                    sums[at] = add(sums[at], added[place(l, i, r)]);
+                }
+            }
+            sums
+        };
+        let many_dims = with_dim(dims, dim, count);
+        let start = whole::<T>(&mut random, left * size * right);
+        let added = whole::<T>(&mut random, left * count * right);
+        let values = bench.contiguous(&added, &many_dims);
+
+        let many = some_ids::<I>(&mut random, left * count * right, size);
+        let ids = bench.contiguous(&many, &many_dims);
+        let mut sum = bench.contiguous(&start, dims);
+        kernels.scatter_add(&mut sum.operand_mut(), &ids.operand(), &values.operand(), dim).unwrap();
+        let want = sums(&start, &added, &|l, i, r| many[place(l, i, r)]);
+        assert_same(&sum.download::<T>(), &want, || what("scatter_add"));
+
+        // Ids with a gap between them.
+        let spread = some_ids::<I>(&mut random, 2 * count + 1, size);
+        let ids = bench.tensor(&spread, 1, &[count], &[2]);
+        let mut sum = bench.contiguous(&start, dims);
+        kernels.index_add(&mut sum.operand_mut(), &ids.operand(), &values.operand(), dim).unwrap();
+        let want = sums(&start, &added, &|_, i, _| spread[1 + 2 * i]);
+        assert_same(&sum.download::<T>(), &want, || what("index_add"));
+    }
+    kernels.check(&bench.stream).expect("all ids were in range");
+}
+
+/// Fewer ids than elements along the first dimension and along the one behind.
+fn gather_from_more(bench: &Bench) {
+    let mut random = Random::new(53);
+    let shapes: [(&[usize], &[usize], usize); 6] = [
+        (&[7, 5], &[3, 9], 1),
+        (&[4, 6], &[9, 2], 0),
+        (&[5, 4, 6], &[2, 3, 5], 1),
+        (&[5, 4, 6, 3], &[2, 9, 4, 3], 1),
+        (&[3, 70, 33], &[3, 200, 1], 1),
+        (&[3, 5, 4], &[0, 5, 2], 1),
+    ];
+    for (dims, ids_dims, dim) in shapes {
+        let src = random.awkward::<f32>(dims.iter().product());
+        let ids_data = some_ids::<u32>(&mut random, ids_dims.iter().product(), dims[dim]);
+        let (source, ids) = (bench.contiguous(&src, dims), bench.contiguous(&ids_data, ids_dims));
+        let want: Vec<f32> = (0..ids_data.len())
+            .map(|i| {
+                // The position of the id, taken apart by the ids' shape and put together by the source's.
+                let (mut left, mut at, mut stride) = (i, 0, 1);
+                for d in (0..dims.len()).rev() {
+                    let position = if d == dim { ids_data[i] as usize } else { left % ids_dims[d] };
+                    left /= ids_dims[d];
+                    at += position * stride;
+                    stride *= dims[d];
+                }
+                if ids_data[i] == u32::MAX {
+                    0.0
+                } else {
+                    src[at]
+                }
+            })
+            .collect();
+        let got =
+            bench.result::<f32>(want.len(), |out| bench.kernels.gather(&source.operand(), &ids.operand(), dim, out));
+        assert_same(&got, &want, || format!("gather by {ids_dims:?} from {dims:?} along {dim}"));
+    }
+}
+
 fn by_all_ids<T: Element>(bench: &Bench) {
     check::<T, u8>(bench);
     check::<T, u32>(bench);
     check::<T, i64>(bench);
+    check_sums::<T, u8>(bench);
+    check_sums::<T, u32>(bench);
+    check_sums::<T, i16>(bench);
+    check_sums::<T, i32>(bench);
+    check_sums::<T, i64>(bench);
 }
 
 /// An id out of range: the error names the operation, the id and the size; the memory around is untouched, which
@@ -189,12 +252,16 @@ fn bad_shapes_are_refused(bench: &Bench) {
     refused(bench.kernels.index_select(&x.operand(), &ids.operand(), 0, &mut out), &["index-select", "one dimension"]);
     refused(bench.kernels.index_select(&x.operand(), &float_ids.operand(), 2, &mut out), &["dimension 2", "[3, 4]"]);
     refused(bench.kernels.index_select(&x.operand(), &float_ids.operand(), 0, &mut out), &["is", "f32"]);
-    refused(bench.kernels.gather(&x.operand(), &ids.operand(), 0, &mut out), &["gather", "[2, 2]", "[3, 4]"]);
+    let long = bench.contiguous(&[0u32; 10], &[2, 5]);
+    refused(bench.kernels.gather(&x.operand(), &long.operand(), 0, &mut out), &["gather", "[2, 5]", "[3, 4]"]);
+    let short_ids = bench.contiguous(&[0i16; 8], &[2, 4]);
+    refused(bench.kernels.gather(&x.operand(), &short_ids.operand(), 0, &mut out), &["gather", "i16"]);
     refused(bench.kernels.gather(&swapped.operand(), &ids.operand(), 0, &mut out), &["gather", "contiguous"]);
 }
 
 pub fn family(bench: &Bench) {
     for_types!(by_all_ids(bench) over all);
+    gather_from_more(bench);
     ids_out_of_range(bench);
     bad_shapes_are_refused(bench);
 }

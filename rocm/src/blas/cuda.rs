@@ -1,11 +1,13 @@
 //! rocBLAS's ABI over cuBLAS, for HIP's NVIDIA platform. A handle is cuBLAS's own; codes and types are translated, and f32
-//! is computed in f32: TF32 stays off, as it is in rocBLAS.
+//! is computed in f32: TF32 stays off, as it is in rocBLAS. So do reductions in half precision: rocBLAS adds the parts of a split
+//! product in the type it computes in, where cuBLAS's default would add them as f16 or bf16.
 
 use super::abi::*;
 use super::product::{products, Batch, Product};
 use hip_abi::{hipStream_t, Origin};
 use hip_cuda::blas::{
-    self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasPointerMode_t, cublasStatus_t,
+    self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasMath_t, cublasOperation_t, cublasPointerMode_t,
+    cublasStatus_t,
 };
 use hip_cuda::blas::{cudaDataType_t, Cublas};
 use std::ffi::c_void;
@@ -117,8 +119,24 @@ unsafe extern "C" fn create_handle(handle: *mut rocblas_handle) -> rocblas_statu
     if handle.is_null() {
         return rocblas_status::rocblas_status_invalid_pointer;
     }
-    // SAFETY: both handles are one pointer, and null was refused.
-    answer(entered().map(|cublas| unsafe { (cublas.cublasCreate_v2)(handle.cast()) }))
+    let act = || {
+        let cublas = entered()?;
+        // SAFETY: both handles are one pointer, and null was refused.
+        let created = unsafe { (cublas.cublasCreate_v2)(handle.cast()) };
+        if created != cublasStatus_t::CUBLAS_STATUS_SUCCESS {
+            return Ok(created);
+        }
+        // SAFETY: the call above filled it.
+        let made = unsafe { *handle.cast::<cublasHandle_t>() };
+        // SAFETY: the handle was made just now.
+        let set = unsafe { (cublas.cublasSetMathMode)(made, MATH) };
+        if set != cublasStatus_t::CUBLAS_STATUS_SUCCESS {
+            // SAFETY: nobody else has the handle.
+            unsafe { (cublas.cublasDestroy_v2)(made) };
+        }
+        Ok(set)
+    };
+    answer(act())
 }
 
 unsafe extern "C" fn destroy_handle(handle: rocblas_handle) -> rocblas_status {
@@ -138,6 +156,8 @@ unsafe extern "C" fn set_pointer_mode(handle: rocblas_handle, mode: rocblas_poin
     answer(entered().map(|cublas| unsafe { (cublas.cublasSetPointerMode_v2)(cublasHandle_t(handle.0), mode) }))
 }
 
+/// The parts of a product that is split along k are added in f32, not in the type of the result.
+const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
 const ALGO: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
 
 products!(multiply);

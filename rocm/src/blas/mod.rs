@@ -72,6 +72,11 @@ impl Blas {
             )),
             status => check("rocblas_create_handle", status),
         })?;
+        // rocBLAS has no switch against sums in half precision and needs none: where operands are shorter than the type it is asked to
+        // compute in, which is f32 here, Tensile adds in that type, over split products too, and rounds once (`tensile_host.cpp` sets
+        // high-precision accumulation by comparing the two sizes). Its math mode (`rocblas_set_math_mode`, since 5.6) is about f32 on
+        // units for xf32, and off unless asked for; its atomics mode is about the order of sums; `rocblas_gemm_flags` (none here) would
+        // put bf16 in the place of f16 on gfx90a.
         let blas = Self { table, handle: Mutex::new(handle), stream: stream.clone() };
         // SAFETY: both handles are alive; the stream is kept alive by `blas`.
         check("rocblas_set_stream", unsafe { (table.rocblas_set_stream)(handle, stream.handle()) })?;

@@ -1,6 +1,7 @@
 //! Writing into memory that is there already: a strided copy, rows of a matrix, a constant. And several tensors as one.
 
 use super::{RocmDevice, RocmStorage, WrapErr};
+use crate::backend::BackendStorage;
 use crate::scalar::Scalar;
 use crate::{Layout, Result, Shape};
 
@@ -60,8 +61,11 @@ pub fn concat(device: &RocmDevice, parts: &[(&RocmStorage, &Layout)], dim: usize
     Ok(result)
 }
 
-/// Writes one value to every element of a layout.
+/// Writes one value to every element of a layout. A value of another dtype is refused in the CPU's words.
 pub(super) fn const_set(target: &mut RocmStorage, value: Scalar, layout: &Layout) -> Result<()> {
+    if value.dtype() != target.dtype() {
+        crate::bail!("const_set dtype mismatch, expected {:?} but got {value:?}", target.dtype());
+    }
     let device = target.device.clone();
     device.kernels().const_set(bits(value), &mut target.operand_mut(layout, "const_set")?).w()
 }

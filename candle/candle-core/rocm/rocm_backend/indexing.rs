@@ -32,7 +32,9 @@ pub(super) fn index_select(
     })
 }
 
-/// For each id, the element at its own position but with the id in place of `dim`.
+/// For each id, the element at its own position but with the id in place of `dim`. Along the other dimensions there may be fewer ids
+/// than elements. The kernel takes that along the first one and the one behind `dim`, where the distance from row to row stays the
+/// same; what is left over along others is cut off before, by a copy.
 pub(super) fn gather(
     source: &RocmStorage,
     layout: &Layout,
@@ -45,6 +47,17 @@ pub(super) fn gather(
     contiguous(ids_l, op)?;
     let device = &source.device;
     let ids = ids.on(device)?;
+    let mut part = layout.clone();
+    for (d, &count) in ids_l.dims().iter().enumerate() {
+        if ![0, dim, dim + 1].contains(&d) && count < layout.dims()[d] {
+            part = part.narrow(d, 0, count)?;
+        }
+    }
+    let cut = if part.dims() == layout.dims() { None } else { Some(super::elementwise::copy(source, &part)?) };
+    let (source, layout) = match &cut {
+        Some(cut) => (cut, &Layout::contiguous(part.shape())),
+        None => (source, layout),
+    };
     let (from, ids) = (source.operand(layout, op)?, ids.operand(ids_l, op)?);
     RocmStorage::filled(device, source.slice.dtype(), ids_l.shape().elem_count(), op, |out| {
         device.kernels().gather(&from, &ids, dim, out)

@@ -35,6 +35,28 @@ fn dtypes_do_not_mix() -> Result<()> {
 }
 
 #[test]
+fn a_constant_of_another_dtype_is_refused_in_the_cpus_words() -> Result<()> {
+    use candle_core::scalar::Scalar;
+    let (device, cpu) = (Device::new_rocm(0)?, Device::Cpu);
+    let scalars = [Scalar::from(1f32), Scalar::from(1f64), Scalar::from(1u8), Scalar::from(1u32), Scalar::from(1i64)];
+    for (dtype, scalar) in
+        super::bench::ALL.into_iter().flat_map(|dtype| scalars.into_iter().map(move |scalar| (dtype, scalar)))
+    {
+        let set = |device: &Device| -> Result<Vec<f64>> {
+            let tensor = Tensor::zeros((2, 3), dtype, device)?;
+            tensor.const_set(scalar)?;
+            tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1()
+        };
+        match (set(&cpu), set(&device)) {
+            (Ok(expected), Ok(got)) => assert_eq!(expected, got, "{scalar:?} in {dtype:?}"),
+            (Err(expected), Err(got)) => assert_eq!(bare(expected).to_string(), bare(got).to_string()),
+            (expected, got) => panic!("{scalar:?} in {dtype:?}: {got:?}, the CPU says {expected:?}"),
+        }
+    }
+    still_works(&device)
+}
+
+#[test]
 fn an_id_out_of_range_is_reported_where_the_host_waits() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let table = Tensor::ones((4, 8), DType::F32, &device)?;
