@@ -36,14 +36,14 @@ fn compile_and_check(compiler: &Compiler, module: &Module, arch: &str) {
 fn a_few_modules_compile_for_both_families() {
     let Some(compiler) = compiler() else { return };
     for arch in ["gfx1030", "gfx90a:sramecc+:xnack-"] {
-        // Short ones that between them use waves, atomics' neighbours and the mathematics.
+        // Those that compile fastest. None of them uses waves, atomics or shared memory: the test below has all modules.
         for id in [Id::Rope, Id::Fill, Id::Random] {
             compile_and_check(&compiler, id.module(), arch);
         }
     }
 }
 
-// cargo test -p candle-rocm-kernels --test hiprtc -- --ignored --nocapture
+// cargo test -p candle-rocm-kernels --test hiprtc -- --ignored --nocapture, which `.ci/release` does
 #[test]
 #[ignore = "minutes: every module with HIP 5's compiler, which is slower than today's"]
 fn every_module_compiles_for_both_families() {
