@@ -136,7 +136,7 @@ impl Kernels {
     ) -> Result<()> {
         let root = "conv2d";
         let Checked { slide, dtype } = check(root, params, input, kernel, out, false)?;
-        let (device, stream) = (out.stream().device(), out.stream());
+        let stream = out.stream();
         let rows = (slide.out_channels / slide.groups) as u64;
         let depth = (slide.image.channels / slide.groups) as u64 * slide.kernel.area();
         let columns = slide.out.area() * slide.image.batches as u64;
@@ -156,7 +156,7 @@ impl Kernels {
             });
         }
         let (large, small) = tile_sides(dtype);
-        let small_tiles = prefers_small(device, dtype, rows, columns, slide.groups as u64);
+        let small_tiles = prefers_small(self.profile(), dtype, rows, columns, slide.groups as u64);
         let (variant, side) = if small_tiles { ("_small", small) } else { ("", large) };
         let function = self.function(Id::Conv, root, &[dtype], variant)?;
         let lanes = tile_lanes(dtype);

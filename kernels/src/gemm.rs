@@ -3,11 +3,11 @@
 use crate::dtype::DType;
 use crate::kernels::{one_stream, Kernels};
 use crate::layout::{INDEX_LIMIT, MAX_BLOCKS};
+use crate::profile::Profile;
 use crate::registry::Id;
-use crate::rows::Machine;
 use crate::tensor::{Operand, OperandMut};
 use bytemuck::{Pod, Zeroable};
-use hip::{Device, DevicePtr, Error, LaunchConfig, Result};
+use hip::{DevicePtr, Error, LaunchConfig, Result};
 
 /// Threads of a block of every kernel here.
 const THREADS: u32 = 256;
@@ -15,24 +15,14 @@ const THREADS: u32 = 256;
 const VECTOR_ROWS: u64 = 4;
 const MANY: u64 = 2;
 
-/// Architectures by how their names begin, and the most bytes of the right factor up to which a product with few rows is better
-/// left to the matrix-vector kernels here than to a BLAS.
-///
-/// On an H200 (measured) cuBLAS takes 8 to 10 us of the host for a product, whatever its size, and a launch of ours 4.5; for
-/// one row of each of 32 heads of 64 and 640 positions (5 MB) ours is done in 7 us and for 2048 (17 MB) in 16, where cuBLAS needs
-/// 10. rocBLAS chooses its kernels on the host too. CDNA's caches and memory are as fast; RDNA's are half as fast or less. On the
-/// embedded device there is nothing to gain, and its row serves the tests.
-const FEW_ROWS: [(&str, u64); 4] = [("sm_", 6 << 20), ("gfx9", 6 << 20), ("gfx1", 3 << 20), ("host", 16 << 10)];
-
-/// Whether a product of `batch` times (rows, depth) and (depth, columns) is better done here than by a BLAS.
-pub fn few_rows_pay(device: &Device, dtype: DType, [batch, rows, depth, columns]: [usize; 4]) -> bool {
-    let factors = [batch as u64, depth as u64, columns as u64];
-    let bytes = factors.iter().fold(dtype.size() as u64, |bytes, &size| bytes.saturating_mul(size));
-    rows as u64 <= VECTOR_ROWS && bytes <= most_bytes(device.base_arch())
-}
-
-fn most_bytes(arch: &str) -> u64 {
-    FEW_ROWS.iter().find(|(name, _)| arch.starts_with(name)).map_or(0, |(_, most)| *most)
+impl Profile {
+    /// Whether a product of `batch` times (rows, depth) and (depth, columns) is better left to our matrix-vector kernels than to a
+    /// BLAS.
+    pub fn few_rows_pay(&self, dtype: DType, [batch, rows, depth, columns]: [usize; 4]) -> bool {
+        let factors = [batch as u64, depth as u64, columns as u64];
+        let bytes = factors.iter().fold(dtype.size() as u64, |bytes, &size| bytes.saturating_mul(size));
+        rows as u64 <= VECTOR_ROWS && bytes <= self.arch.few_rows_bytes.value
+    }
 }
 
 /// `hip/tile.h` has the same.
@@ -118,13 +108,12 @@ pub(crate) fn tile_lanes(dtype: DType) -> u64 {
 }
 
 /// True when a result is better cut into small tiles: large ones would leave compute units without work.
-pub(crate) fn prefers_small(device: &Device, dtype: DType, rows: u64, columns: u64, others: u64) -> bool {
+pub(crate) fn prefers_small(profile: &Profile, dtype: DType, rows: u64, columns: u64, others: u64) -> bool {
     let (large, small) = tile_sides(dtype);
     let blocks = rows.div_ceil(large) * columns.div_ceil(large) * others;
-    let units = u64::from(device.compute_units());
     // On the embedded device a large tile with empty rows is work for nothing, and cores are few.
     let wasteful = rows <= small || columns <= small;
-    wasteful || (Machine::of(device).side_by_side && blocks < units)
+    wasteful || (profile.side_by_side() && blocks < u64::from(profile.units))
 }
 
 impl Kernels {
@@ -199,7 +188,7 @@ impl Kernels {
         } else {
             let (large, small) = tile_sides(dtype);
             let walks = [left.walk(size, lanes), right.walk(size, lanes)];
-            if prefers_small(device, dtype, left.rows, right.rows, batch) {
+            if prefers_small(self.profile(), dtype, left.rows, right.rows, batch) {
                 ("gemm", "_small", small, small, walks)
             } else {
                 ("gemm", "", large, large, walks)
@@ -288,18 +277,4 @@ fn mismatch(left: &Operand<'_>, right: &Operand<'_>, out: &OperandMut<'_>) -> Er
         out.dtype(),
         out.dims()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::most_bytes;
-
-    #[test]
-    fn every_family_of_gpus_has_a_row() {
-        assert!(["sm_90", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
-            .iter()
-            .all(|arch| most_bytes(arch) > 1 << 20));
-        assert!(most_bytes("host") < 1 << 20);
-        assert_eq!(most_bytes("unknown"), 0);
-    }
 }

@@ -4,22 +4,40 @@
 use crate::dtype::DType;
 use crate::fault::Faults;
 use crate::name::Name;
+use crate::profile::{Planning, Profile};
 use crate::registry::Id;
 use crate::store::ModuleStore;
 use crate::tensor::Operand;
 use hip::{Device, Error, Function, Result, Stream};
+use std::sync::Arc;
 
 /// The kernels of one device. Made once for a device and shared by all threads that use it.
 #[derive(Debug)]
 pub struct Kernels {
-    store: ModuleStore,
-    pub(crate) faults: Faults,
+    store: Arc<ModuleStore>,
+    pub(crate) faults: Arc<Faults>,
+    profile: Profile,
 }
 
 impl Kernels {
     /// The kernels of the stream's device; the modules are loaded as they are needed.
     pub fn new(stream: &Stream) -> Result<Self> {
-        Ok(Self { store: ModuleStore::new(stream.device()), faults: Faults::new(stream)? })
+        Ok(Self {
+            store: Arc::new(ModuleStore::new(stream.device())),
+            faults: Arc::new(Faults::new(stream)?),
+            profile: Profile::of(stream.device()),
+        })
+    }
+
+    /// The same kernels with other plans, for tests that want to see kernels which the device would not choose.
+    #[doc(hidden)]
+    pub fn planned(&self, planning: Planning) -> Self {
+        Self { store: self.store.clone(), faults: self.faults.clone(), profile: self.profile.planned(planning) }
+    }
+
+    /// What launches on the device are planned with.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     /// The device.

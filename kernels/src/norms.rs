@@ -13,7 +13,7 @@ impl Kernels {
         let rows = norm_rows(root, input, &[("alpha", alpha)], out)?;
         self.function(Id::Norms, root, &[input.dtype()], "")?;
         let (src, dst, alpha, stream) = (input.ptr(), out.ptr(), alpha.ptr(), out.stream());
-        rows.launches(stream, input.dtype(), &[src, dst, alpha], |step, config, start| {
+        rows.launches(self.profile(), stream, input.dtype(), &[src, dst, alpha], |step, config, start| {
             let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
             let (src, dst) = (src.offset(start), dst.offset(start));
             // SAFETY: the parameters of the kernels in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
@@ -45,7 +45,7 @@ impl Kernels {
         let rows = norm_rows(root, input, &[("alpha", alpha), ("beta", beta)], out)?;
         self.function(Id::Norms, root, &[input.dtype()], "")?;
         let (src, dst, alpha, beta, stream) = (input.ptr(), out.ptr(), alpha.ptr(), beta.ptr(), out.stream());
-        rows.launches(stream, input.dtype(), &[src, dst, alpha, beta], |step, config, start| {
+        rows.launches(self.profile(), stream, input.dtype(), &[src, dst, alpha, beta], |step, config, start| {
             let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
             let (src, dst) = (src.offset(start), dst.offset(start));
             // SAFETY: as for rms_norm, with beta as long as a row too.

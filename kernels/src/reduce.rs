@@ -214,7 +214,7 @@ impl Kernels {
         dst: DevicePtr<u8>,
         stream: &hip::Stream,
     ) -> Result<()> {
-        let machine = Machine::of(stream.device()).reading_ahead();
+        let machine = self.profile().machine().reading_ahead();
         let plan = Plan::new(machine, dtype, src.address(), kept, reduced);
         let rows = kept.count();
 

@@ -4,11 +4,10 @@
 use crate::block_counters::BlockCounters;
 use crate::dtype::DType;
 use crate::layout::Divider;
+use crate::profile::{Profile, DRIVERS_SHARED_BYTES};
 use crate::rows::{Rows, ROW_THREADS};
-use crate::staging::{staged, RESERVED};
 use bytemuck::{Pod, Zeroable};
-use hip::{Device, DevicePtr, LaunchConfig, Result, Stream};
-use std::cell::Cell;
+use hip::{DevicePtr, LaunchConfig, Result, Stream};
 
 /// Pairs of teams in a block, its threads, and the tiles that a pair has in shared memory, as in `hip/resident.h`.
 const PAIRS: u64 = 15;
@@ -31,17 +30,6 @@ const PATIENCE: u32 = 1 << 14;
 
 /// States of a launch at most; the last block clears them.
 const STATES: u64 = 1 << 20;
-
-thread_local! {
-    static FORCED: Cell<Option<u32>> = const { Cell::new(None) };
-}
-
-/// Makes this thread keep rows on the chip whatever their number, and blocks look for others so often only, or not: the tests see
-/// the kernels with short rows, and blocks that give up.
-#[doc(hidden)]
-pub fn plan_residents(patience: Option<u32>) {
-    FORCED.with(|cell| cell.set(patience));
-}
 
 /// Rows on the chip as the kernels take them; `hip/resident.h` has the same.
 #[repr(C)]
@@ -66,19 +54,19 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// How to launch, where rows gain from it. `addresses` are all that the kernel reads and writes in vectors.
-    pub fn of(device: &Device, rows: Rows, dtype: DType, addresses: &[DevicePtr<u8>]) -> Option<Self> {
-        let (bytes, forced) = (rows.columns * dtype.size() as u64, FORCED.with(Cell::get));
+    pub fn of(profile: &Profile, rows: Rows, dtype: DType, addresses: &[DevicePtr<u8>]) -> Option<Self> {
+        let (bytes, forced) = (rows.columns * dtype.size() as u64, profile.planning.residents);
         let vectors = bytes > 0 && bytes.is_multiple_of(16) && addresses.iter().all(|at| at.address() % 16 == 0);
         // A state has to fit into a word.
         if !vectors || dtype == DType::F64 {
             return None;
         }
         let shared = PAIRS * PLACES * TILE;
-        let staged = staged(device.base_arch())
-            && u64::from(device.limits().shared_bytes_per_block) >= shared + STAGE + u64::from(RESERVED);
+        let room = u64::from(profile.shared_bytes);
+        let staged = profile.bulk_copies() && room >= shared + STAGE + u64::from(DRIVERS_SHARED_BYTES);
         let (group, groups) = match forced {
             Some(_) => (bytes.div_ceil(PAIRS * MOST * TILE).max(2), 1),
-            None if staged => groups(u64::from(device.compute_units()), rows.rows, bytes)?,
+            None if staged => groups(u64::from(profile.units), rows.rows, bytes)?,
             None => return None,
         };
         if rows.rows * group > STATES {

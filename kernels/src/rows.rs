@@ -4,10 +4,10 @@
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream};
 use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
+use crate::profile::Profile;
 use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
-use hip::{Device, DevicePtr, Error, LaunchConfig, Result, Stream};
-use std::cell::Cell;
+use hip::{DevicePtr, Error, LaunchConfig, Result, Stream};
 
 /// Threads of a block, as in `hip/rows.h`.
 pub(crate) const ROW_THREADS: u32 = 256;
@@ -71,30 +71,6 @@ const FEW: u64 = 8;
 /// Bytes that the state of a piece takes at most: two f64.
 const STATE_BYTES: usize = 16;
 
-thread_local! {
-    static AS_ON_A_GPU: Cell<bool> = const { Cell::new(false) };
-    static WITHOUT_MATRIX_UNITS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes this thread choose among the kernels as for a device without matrix units for bytes, or not: the tests of a device
-/// that has them launch the other kernels too.
-#[doc(hidden)]
-pub fn plan_without_matrix_units(yes: bool) {
-    WITHOUT_MATRIX_UNITS.with(|cell| cell.set(yes));
-}
-
-/// Whether this thread plans so.
-pub(crate) fn without_matrix_units() -> bool {
-    WITHOUT_MATRIX_UNITS.with(Cell::get)
-}
-
-/// Makes this thread choose geometry as for a GPU on the embedded device too, or not. The embedded device is faster with
-/// one thread for a row, and results do not depend on it; its tests run the kernels both ways.
-#[doc(hidden)]
-pub fn plan_as_on_a_gpu(yes: bool) {
-    AS_ON_A_GPU.with(|cell| cell.set(yes));
-}
-
 /// What geometry depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
@@ -106,18 +82,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn of(device: &Device) -> Self {
-        let (gpu, as_gpu) = (device.platform().is_gpu(), AS_ON_A_GPU.with(Cell::get));
-        // A GPU says what a compute unit holds at once; the embedded device wants a few blocks a core.
-        let each = if gpu { device.limits().threads_per_compute_unit.max(1024) } else { 2048 };
-        // As many units as a GPU has, so that tests cut what a GPU would cut.
-        let units = if as_gpu && !gpu { 64 } else { device.compute_units().max(1) };
-        Self { side_by_side: gpu || as_gpu, threads: u64::from(units) * u64::from(each) }
-    }
-
     /// The same with as many threads as kernels need that have 64 bytes or more in flight, 1024 a compute unit: 64 KiB. Memory
-    /// answers within a microsecond, in which the share of a unit is 36 KiB on an H200 (4.8 TB/s, 132 units), 17 KiB on an
-    /// MI300X (5.3 TB/s, 304) and 10 KiB on an RX 7900 XTX (0.96 TB/s, 96).
+    /// answers within a microsecond, in which the share of a compute unit is 36 KiB on an H200 (4.8 TB/s, 132 of them), 17 KiB on
+    /// an MI300X (5.3 TB/s, 304) and 10 KiB on an RX 7900 XTX (0.96 TB/s, 96 in 48 work-group processors).
     pub fn reading_ahead(self) -> Self {
         Self { threads: self.threads / 2, ..self }
     }
@@ -201,6 +168,7 @@ impl Rows {
     /// all that the kernel reads and writes in vectors.
     pub fn launches(
         self,
+        profile: &Profile,
         stream: &Stream,
         dtype: DType,
         addresses: &[DevicePtr<u8>],
@@ -209,7 +177,7 @@ impl Rows {
         let lanes = 16 / dtype.size() as u64;
         let vectors = self.columns.is_multiple_of(lanes) && addresses.iter().all(|at| at.address() % 16 == 0);
         let steps = if vectors { self.columns / lanes } else { self.columns };
-        let machine = Machine::of(stream.device()).reading_ahead();
+        let machine = profile.machine().reading_ahead();
         let team_log2 = team_log2(machine, self.rows, steps, KEPT);
         if let Some(pieces) = shares(machine, self.rows, steps) {
             let units = self.rows * pieces;

@@ -24,14 +24,14 @@ impl Kernels {
         // Also when there is nothing to do, so that a dtype that is not served is refused then too.
         self.function(Id::Softmax, root, &dtype, "")?;
         let (src, dst, stream) = (input.ptr(), out.ptr(), out.stream());
-        if let Some(plan) = Plan::of(stream.device(), rows, input.dtype(), &[src, dst]) {
+        if let Some(plan) = Plan::of(self.profile(), rows, input.dtype(), &[src, dst]) {
             let function = self.function(Id::Softmax, root, &dtype, "_resident")?;
             // SAFETY: the parameters of the kernels in `hip/softmax.hip`; the rows lie inside both tensors, whose memory is in the
             // order of `stream`, as are the states.
             return plan
                 .launch(stream, rows, |shape, config| unsafe { function.launch(stream, config, &(src, dst, shape)) });
         }
-        rows.launches(stream, input.dtype(), &[src, dst], |step, config, start| {
+        rows.launches(self.profile(), stream, input.dtype(), &[src, dst], |step, config, start| {
             let function = self.function(Id::Softmax, root, &dtype, step.variant())?;
             let (src, dst) = (src.offset(start), dst.offset(start));
             // SAFETY: the parameters of the kernels in `hip/softmax.hip`; the rows lie inside both tensors, whose memory is

@@ -10,13 +10,13 @@ use crate::conv::Convolution;
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, INDEX_LIMIT};
+use crate::profile::{Architecture, Profile};
 use crate::registry::Id;
 use crate::rows::contiguous;
-use crate::sheet::Sheet;
 use crate::tensor::{Operand, Output};
 use crate::window::{places, Image, Pair, WINDOW_THREADS};
 use bytemuck::{Pod, Zeroable};
-use hip::{Device, DeviceCopy, Error, LaunchConfig, Result};
+use hip::{DeviceCopy, Error, LaunchConfig, Result};
 
 /// Results of a tile along an axis, and the taps of a kernel.
 const TILE: usize = 4;
@@ -143,11 +143,11 @@ impl Winograd {
 
     /// Whether tiles are faster than a product with all taps, on a device and in a dtype: there are kernels for f32 and f64, as
     /// the short floats would lose too much on the way. With `columns` that product writes down what the taps see first.
-    pub fn pays(&self, device: &Device, dtype: DType, columns: bool) -> bool {
-        self.pays_by(Sheet::of(device), dtype, columns)
+    pub fn pays(&self, profile: &Profile, dtype: DType, columns: bool) -> bool {
+        self.pays_on(profile.arch, dtype, columns)
     }
 
-    fn pays_by(&self, sheet: Sheet, dtype: DType, columns: bool) -> bool {
+    fn pays_on(&self, arch: &Architecture, dtype: DType, columns: bool) -> bool {
         let [channels, rows, places] = [self.channels, self.rows(), self.places()].map(|size| size as f64);
         let (planes, size, out) = (self.planes() as f64, dtype.size() as f64, self.out_channels as f64);
         // Columns are as wide as the image that the taps are moved over; a transposed convolution writes them for its result.
@@ -155,9 +155,9 @@ impl Winograd {
         let taps = self.taps() as f64 * self.batches as f64 * over.area() as f64;
         // Everything in between is written and read once.
         let seen = if columns { seen * taps } else { 0.0 };
-        let whole = sheet.time(1 + usize::from(columns), dtype, 2.0 * channels * out * taps, 2.0 * size * seen);
+        let whole = arch.time(1 + usize::from(columns), dtype, 2.0 * channels * out * taps, 2.0 * size * seen);
         let between = planes * (channels * rows + (channels + rows) * places);
-        let tiled = sheet.time(4, dtype, 2.0 * planes * channels * rows * places, 2.0 * size * between);
+        let tiled = arch.time(4, dtype, 2.0 * planes * channels * rows * places, 2.0 * size * between);
         let enough = self.channels >= LEAST && self.out_channels >= LEAST;
         matches!(dtype, DType::F32 | DType::F64) && enough && tiled < whole
     }
@@ -301,12 +301,13 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::look_up;
 
     /// An image of (batch, channels, size, size) into as many channels.
     fn pays(arch: &str, dtype: DType, [batch, channels, size]: [usize; 3]) -> bool {
         let params = Convolution { padding: 1, ..Default::default() };
         let plan = Winograd::of(&params, &[batch, channels, size, size], &[channels, channels, 3, 3]).unwrap();
-        plan.pays_by(Sheet::named(arch), dtype, true)
+        plan.pays_on(look_up(arch).0, dtype, true)
     }
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
         let step = Convolution { padding: 1, stride: 2, ..Default::default() };
         let turned = |arch, taps: usize| {
             let plan = Winograd::transposed(&step, &[1, 128, 64, 64], &[128, 128, taps, taps]).unwrap();
-            plan.pays_by(Sheet::named(arch), DType::F32, true)
+            plan.pays_on(look_up(arch).0, DType::F32, true)
         };
         assert!(["sm_90", "gfx942", "gfx1100", "host"].into_iter().all(|arch| turned(arch, 4) && !turned(arch, 3)));
         // The weights are more than the image, or the kernels are done before they are started.

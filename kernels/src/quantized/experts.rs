@@ -6,7 +6,6 @@ use super::{output_code, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::Divider;
-use crate::rows::Machine;
 use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, Error, LaunchConfig, Result};
@@ -107,8 +106,8 @@ impl Kernels {
             return Ok(());
         }
 
-        let machine = Machine::of(out.stream().device());
-        let quantized = self.quantize_activations(activations, &batch, Arrangement::of(format), machine)?;
+        let machine = self.profile().machine();
+        let quantized = self.quantize_activations(activations, &batch, Arrangement::of(format))?;
         // A sorted route is worth the wider kernel once experts have several pairs each.
         let sorted = routing.slots.is_some() && pairs >= 2 * expert_count;
         let (ending, each, team_rows) = if sorted { ("_4", SORTED_PAIRS, SORTED_ROWS) } else { ("_1", 1, SINGLE_ROWS) };

@@ -1,16 +1,16 @@
 //! Quantized weights: the block formats and a borrowed matrix of them. What is done with them is in the files beside this
-//! one: `convert` (to and from floating point, rows by id), `product` (times activations), `single` (times one row of them),
-//! `strips` (times a few, on matrix units), `experts` (the same, routed), `large` (when a product is better left to a BLAS).
+//! one: `convert` (to and from floating point, rows by id), `plan` (which kernels multiply), `product` (times activations),
+//! `single` (times one row of them), `strips` (times a few, on matrix units), `experts` (the same, routed).
 
 mod convert;
 mod experts;
-mod large;
+mod plan;
 mod product;
 mod single;
 mod strips;
 
 pub use experts::Routing;
-pub use large::widening_pays_from;
+pub use plan::ProductPlan;
 
 use crate::dtype::DType;
 use crate::kernels::Kernels;

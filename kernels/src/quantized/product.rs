@@ -1,9 +1,10 @@
-//! Weights times activations: the activations become bytes, then a mat-vec kernel or tiles multiply. Two launches and one
-//! buffer from the stream's pool, whatever the dtype and the strides of the activations. A single row of them on a GPU is the
-//! business of `single`. Nothing waits.
+//! Weights times activations by the kernels that the plan names (`plan.rs`). Here are the mat-vec kernels and the tiles: the
+//! activations become bytes, then the kernel multiplies. Two launches and one buffer from the stream's pool, whatever the dtype and
+//! the strides of the activations. Nothing waits.
 
-use super::single::{ActivationRow, SINGLE_MOST};
-use super::{output_code, strips, BlockFormat, Blocks};
+use super::plan::ProductPlan;
+use super::single::ActivationRow;
+use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, Shape, Strided, MAX_DIMS};
@@ -27,9 +28,6 @@ const STEP_BYTES: usize = 8;
 const MAT_VEC_ROWS: u64 = 2;
 /// Activations of a call to the mat-vec kernel for float weights.
 const PLAIN_COLUMNS: u64 = 4;
-/// Up to so many activations, reading the weights again for every eight of them beats tiles of 64 (measured on an H200:
-/// eight take 30 to 50 us where a tile takes 150).
-const MANY_COLUMNS: u64 = 24;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
 
@@ -184,40 +182,90 @@ impl Kernels {
         activations: &Operand<'_>,
         out: &mut Output<'_>,
     ) -> Result<()> {
+        self.quantized_product(None, weights, activations, out)
+    }
+
+    /// The same by a plan of [`Kernels::plan_product`] for these weights and as many rows of activations.
+    pub fn quantized_matmul_by(
+        &self,
+        plan: ProductPlan,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        self.quantized_product(Some(plan), weights, activations, out)
+    }
+
+    fn quantized_product(
+        &self,
+        plan: Option<ProductPlan>,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
         const OPERATION: &str = "quantized matmul";
-        let columns = weights.columns();
-        let batch = ActivationRows::of(OPERATION, activations, columns)?;
+        let batch = ActivationRows::of(OPERATION, activations, weights.columns())?;
         fits(OPERATION, "the result", out.count(), batch.count * weights.rows(), out.dtype(), out.dtype())?;
         let target = Target { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
         one_stream(out.stream(), &[activations])?;
         weights.on(out.stream())?;
+        let plan = plan.unwrap_or_else(|| self.plan_product(weights, batch.count, || false));
+        if !plan.suits(weights, batch.count) {
+            return Err(Error::refused(format!(
+                "{OPERATION}: {plan:?} is no plan of these kernels for {} rows of activations and {} weights of {} columns; ask \
+                 `plan_product` for one",
+                batch.count,
+                weights.format(),
+                weights.columns()
+            )));
+        }
         if out.count() == 0 {
             return Ok(());
         }
-        if weights.format().is_plain() {
-            return self.plain_matmul(weights, activations, &batch, target, out);
+        match plan {
+            ProductPlan::Floats => self.plain_matmul(weights, activations, &batch, target, out),
+            ProductPlan::Strips => self.strips(weights, activations, &batch, target, out),
+            ProductPlan::Single => {
+                let code = output_code(OPERATION, activations.dtype())?;
+                let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
+                self.single(weights, row, target, out)
+            }
+            ProductPlan::MatVec => self.mat_vec(weights, activations, &batch, target, out),
+            // `suits` leaves only tiles.
+            ProductPlan::Tiles | ProductPlan::Widened => self.mat_mul(weights, activations, &batch, target, out),
         }
-        let machine = Machine::of(out.stream().device());
-        let (rows, count) = (weights.rows() as u64, batch.count as u64);
-        if count > 1 && count <= strips::most(out.stream().device(), machine, columns) {
-            return self.strips(weights, activations, &batch, target, out);
-        }
-        if machine.side_by_side && count > MANY_COLUMNS {
-            let quantized = self.quantize_activations(activations, &batch, Arrangement::Linear, machine)?;
-            let function = self.quantized("mat_mul", weights.format(), "")?;
-            let grid = (rows.div_ceil(TILE) as u32, count.div_ceil(TILE).min(GRID_Y) as u32);
-            let args = (weights.ptr(), quantized.at_row(0), target, rows as u32, columns as u32, count as u32);
-            // SAFETY: the parameters of `mat_mul_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
-            // `count` and `count * rows` of what it expects, and are borrowed for the launch.
-            return unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) };
-        }
-        if machine.side_by_side && count == 1 && columns <= SINGLE_MOST {
-            let code = output_code(OPERATION, activations.dtype())?;
-            let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
-            return self.single(weights, row, target, machine, out);
-        }
-        let arrangement = Arrangement::of(weights.format());
-        let quantized = self.quantize_activations(activations, &batch, arrangement, machine)?;
+    }
+
+    /// Tiles of 64 x 64: two launches.
+    fn mat_mul(
+        &self,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        batch: &ActivationRows,
+        target: Target,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
+        let quantized = self.quantize_activations(activations, batch, Arrangement::Linear)?;
+        let function = self.quantized("mat_mul", weights.format(), "")?;
+        let grid = (rows.div_ceil(TILE) as u32, count.div_ceil(TILE).min(GRID_Y) as u32);
+        let args = (weights.ptr(), quantized.at_row(0), target, rows as u32, columns as u32, count as u32);
+        // SAFETY: the parameters of `mat_mul_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
+        // `count` and `count * rows` of what it expects, and are borrowed for the launch.
+        unsafe { function.launch(out.stream(), LaunchConfig::new(grid, TILE_THREADS), &args) }
+    }
+
+    /// Dot products; a team takes the weights out of their bytes once for up to eight rows of activations. Two launches.
+    fn mat_vec(
+        &self,
+        weights: &Blocks<'_>,
+        activations: &Operand<'_>,
+        batch: &ActivationRows,
+        target: Target,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
+        let quantized = self.quantize_activations(activations, batch, Arrangement::of(weights.format()))?;
         let (ending, each) = match count {
             1 => ("_1", 1),
             2 => ("_2", 2),
@@ -225,7 +273,8 @@ impl Kernels {
             _ => ("_8", 8),
         };
         let function = self.quantized("mat_vec", weights.format(), ending)?;
-        let teams = Teams::plan(machine, rows.div_ceil(MAT_VEC_ROWS), columns / weights.format().unit());
+        let units = columns / weights.format().unit();
+        let teams = Teams::plan(self.profile().machine(), rows.div_ceil(MAT_VEC_ROWS), units);
         // Each launch covers as many activations as a grid is high; nearly always that is all of them.
         for first in (0..count).step_by((each * GRID_Y) as usize) {
             let part = (count - first).min(each * GRID_Y);
@@ -246,15 +295,15 @@ impl Kernels {
         activations: &Operand<'_>,
         batch: &ActivationRows,
         arrangement: Arrangement,
-        machine: Machine,
     ) -> Result<Quantized> {
+        let side_by_side = self.profile().side_by_side();
         let columns = activations.dims().last().copied().unwrap_or(1);
         let (pitch, blocks) = (arrangement.pitch(columns), batch.count * columns / ACTIVATION_BLOCK);
         let memory = activations.stream().alloc::<u8>(batch.count * pitch + blocks * STEP_BYTES)?;
         let quantized = Quantized { memory, columns, pitch, rows: batch.count };
         let function = self.function(Id::Quantized, "quantize_activations", &[activations.dtype()], "")?;
         // Four threads for a block load side by side; on the embedded device they would only take turns.
-        let threads = blocks as u64 * if machine.side_by_side { QUANTIZE_LANES } else { 1 };
+        let threads = blocks as u64 * if side_by_side { QUANTIZE_LANES } else { 1 };
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
         let Activations { bytes, steps, pitch, .. } = quantized.at_row(0);
         let to = QuantizedRows {
@@ -264,7 +313,7 @@ impl Kernels {
             block_count: blocks as u32,
             pitch,
             arrangement: arrangement as u32,
-            wide: u32::from(machine.side_by_side),
+            wide: u32::from(side_by_side),
             unused: 0,
         };
         let args = (activations.ptr(), batch.packed, batch.stride, to);
@@ -295,7 +344,7 @@ impl Kernels {
             // borrowed, and the fresh buffer has room for all elements.
             unsafe { function.launch(out.stream(), config, &args)? };
         }
-        let machine = Machine::of(out.stream().device());
+        let machine = self.profile().machine();
         let wave = out.stream().device().wave_size();
         let mut teams = Teams::plan(machine, rows, columns);
         if 1 << teams.log2 > wave {

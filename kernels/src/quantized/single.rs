@@ -5,7 +5,6 @@ use super::product::Target;
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::rows::Machine;
-use crate::staging::{staged, RESERVED};
 use crate::tensor::Output;
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result};
@@ -39,23 +38,21 @@ impl Kernels {
         weights: &Blocks<'_>,
         row: ActivationRow,
         target: Target,
-        machine: Machine,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
-        let device = out.stream().device();
         let units = columns / format.unit();
-        let staged = staged(device.base_arch());
+        let staged = self.profile().bulk_copies();
         let groups = rows.div_ceil(together(format, staged));
         let (stage, team_log2, blocks) = if staged {
             // Where rows are few, they go to different compute units before they go to teams of one.
-            let room = device.limits().shared_bytes_per_block.saturating_sub(RESERVED) as usize;
+            let room = self.profile().shared_room();
             (Stage::within(format, units, room), STAGE_TEAM.trailing_zeros(), groups)
         } else {
-            let team_log2 = team_log2(machine, groups, units as u64);
+            let team_log2 = team_log2(self.profile().machine(), groups, units as u64);
             (Stage::default(), team_log2, groups.div_ceil(u64::from(SINGLE_THREADS >> team_log2)))
         };
-        let most = device.compute_units().max(1) * if staged { STAGED_BLOCKS } else { LOADED_BLOCKS };
+        let most = self.profile().blocks(if staged { STAGED_BLOCKS } else { LOADED_BLOCKS });
         let config = LaunchConfig::new(blocks.min(u64::from(most)) as u32, SINGLE_THREADS).shared(stage.shared_bytes);
         let function = self.quantized("mat_vec", format, "_single")?;
         let args = (weights.ptr(), row, target, rows as u32, columns as u32, stage.chunk, team_log2);

@@ -1,5 +1,5 @@
 //! Products of a few activations on matrix units: sixteen rows of weights, a strip, by eight activations in one instruction.
-//! Where that pays is a table, and so is how weights pass through shared memory where they come by themselves; the kernels are in
+//! How weights pass through shared memory where they are copied in bulk is decided here; the kernels are in
 //! `hip/quantized/strips.h` and the three headers beside it.
 
 use super::product::{ActivationRows, Target, QUANTIZE_THREADS};
@@ -7,11 +7,9 @@ use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::layout::Divider;
 use crate::registry::Id;
-use crate::rows::{without_matrix_units, Machine};
-use crate::staging::{staged, RESERVED};
 use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
-use hip::{Device, DevicePtr, LaunchConfig, Result};
+use hip::{DevicePtr, LaunchConfig, Result};
 
 /// As in `hip/quantized/strips.h` and `activations.h`.
 const STRIP_ROWS: u64 = 16;
@@ -22,14 +20,6 @@ const CHUNK: usize = 256;
 const QUANTIZE_EACH: u64 = 8;
 /// Bytes of the marks beside the 32 bytes of a block of activations.
 const MARK_BYTES: usize = 16;
-
-/// Architectures by how their names begin, and up to how many activations strips are the fastest way. NVIDIA has had the
-/// instruction since Ampere. AMD's matrix units (gfx908 and later, RDNA 3 and later) take sixteen activations at least and other
-/// shares of the operands from each lane; until those are written, and measured, dot products of four bytes do the work there.
-///
-/// For 14336 x 4096 on an H200, eight activations take 11 us (Q2K) to 22 us (Q8_0) and sixteen 16 to 33 us. The weights are read
-/// again for every sixteen; from 49 on, widening them (`large`) takes less.
-const STRIPS: [(&str, u64); 2] = [("sm_", 48), ("host", 16)];
 
 /// Threads of a block, as in `hip/quantized/strips_loaded.h`.
 const LOADED_THREADS: u32 = 128;
@@ -59,22 +49,7 @@ const fn ahead(format: BlockFormat) -> usize {
 }
 
 /// The longest rows of weights, whose bytes the kernels count in 32 bits for sixteen rows.
-const LONGEST: usize = 1 << 26;
-
-/// The most activations of `columns` elements for which strips pay; 0 where they never do.
-pub(super) fn most(device: &Device, machine: Machine, columns: usize) -> u64 {
-    // On the embedded device they serve the tests, which plan as on a GPU.
-    if machine.side_by_side && columns <= LONGEST && !without_matrix_units() {
-        row_for(device.base_arch())
-    } else {
-        0
-    }
-}
-
-fn row_for(arch: &str) -> u64 {
-    let old = arch.strip_prefix("sm_").is_some_and(|version| version.parse().unwrap_or(80) < 80);
-    STRIPS.iter().find(|(name, _)| arch.starts_with(name) && !old).map_or(0, |(_, most)| *most)
-}
+pub(super) const STRIPS_LONGEST: usize = 1 << 26;
 
 /// What is added to the bytes of weights whose scales fold into bytes (`hip/quantized/strips_folded.h`). Activations have one step
 /// for 256 of them there, as in Candle's products on the CPU, and not for 32.
@@ -191,12 +166,11 @@ impl Kernels {
         // memory that is borrowed, and the bytes and marks of all rows fit into the fresh buffer.
         unsafe { function.launch(out.stream(), config, &args)? };
         let function = self.quantized("strips", format, ending)?;
-        let device = out.stream().device();
+        let profile = self.profile();
         let strips = rows.div_ceil(STRIP_ROWS) as u32;
-        let (stages, config) = if staged(device.base_arch()) {
-            let room = device.limits().shared_bytes_per_block.saturating_sub(RESERVED) as usize;
-            let stages = Stages::within(format, columns, each / STRIP_COLUMNS, room);
-            let grid = (strips.min(device.compute_units().max(1)), groups as u32);
+        let (stages, config) = if profile.bulk_copies() {
+            let stages = Stages::within(format, columns, each / STRIP_COLUMNS, profile.shared_room());
+            let grid = (strips.min(profile.blocks(1)), groups as u32);
             (stages, LaunchConfig::new(grid, (STAGED_TEAMS as u32 + 1) * 32).shared(stages.shared_bytes))
         } else {
             (Stages::default(), LaunchConfig::new((strips, groups as u32), LOADED_THREADS))
@@ -213,14 +187,6 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_instruction_decides() {
-        assert_eq!(row_for("sm_90"), 48);
-        assert_eq!(row_for("sm_75"), 0);
-        assert_eq!(row_for("gfx942"), 0);
-        assert_eq!(row_for("gfx1100"), 0);
-    }
 
     #[test]
     fn stages_fit_into_shared_memory() {

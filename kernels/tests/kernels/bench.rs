@@ -1,7 +1,7 @@
 //! The devices the tests run on, and the few steps every test repeats: memory up, kernel, memory down, compare.
 
 use crate::element::{Element, TOLERANCES};
-use candle_rocm_kernels::{DType, Kernels, Operand, OperandMut, Output};
+use candle_rocm_kernels::{DType, Kernels, Operand, OperandMut, Output, Planning};
 use hip::{Buffer, Platform, Result, Stream};
 use std::sync::{Arc, OnceLock};
 
@@ -74,6 +74,16 @@ impl Bench {
     /// The same kernels on a stream of their own: what goes wrong there, as some tests want it to, is nobody else's.
     pub fn apart(&self) -> Self {
         Self { stream: self.kernels.device().new_stream().expect("a stream"), kernels: self.kernels.clone() }
+    }
+
+    /// The same kernels and stream with other plans.
+    pub fn planned(&self, planning: Planning) -> Self {
+        Self { stream: self.stream.clone(), kernels: Arc::new(self.kernels.planned(planning)) }
+    }
+
+    /// The same, planned as on a GPU or as on the device itself.
+    pub fn as_on_a_gpu(&self, as_on_a_gpu: bool) -> Self {
+        self.planned(Planning { as_on_a_gpu, ..Default::default() })
     }
 
     /// How many large tiles it takes before they are chosen: a GPU wants one for each compute unit.

@@ -4,7 +4,7 @@ use crate::bench::{assert_same, Bench};
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::layouts::contiguous_strides;
-use candle_rocm_kernels::{plan_as_on_a_gpu, Convolution, DType, Output};
+use candle_rocm_kernels::{Convolution, DType, Output};
 use half::{bf16, f16};
 
 /// What is convolved: (batch, channels, height, width), the kernel's taps, channels that come out. A height of 0 stands for
@@ -173,12 +173,11 @@ fn check<T: Element>(bench: &Bench, back: bool) {
         }
         let inputs = [(true, bench.contiguous(&image, &dims)), (false, bench.tensor(&memory, 1, &dims, &swapped))];
         for (gpu, input) in inputs {
-            plan_as_on_a_gpu(gpu);
+            let bench = bench.as_on_a_gpu(gpu);
             let got = bench.result::<T>(sums.len(), |place| match back {
                 false => bench.kernels.conv(&params, &input.operand(), &kernel.operand(), place),
                 true => bench.kernels.conv_transpose(&params, &input.operand(), &kernel.operand(), place),
             });
-            plan_as_on_a_gpu(false);
             assert_same(&got, &result::<T>(&sums), || {
                 format!("{} of {} {case:?}", if back { "conv_transpose" } else { "conv" }, T::DTYPE)
             });

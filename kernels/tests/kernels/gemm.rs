@@ -5,7 +5,6 @@ use crate::bench::{assert_same, Bench, Tensor};
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::sums::{assert_sums, Terms};
-use candle_rocm_kernels::plan_as_on_a_gpu;
 use half::{bf16, f16};
 
 struct Case {
@@ -111,7 +110,7 @@ fn check_case<T: Element>(bench: &Bench, case: &Case, places: [Place; 3], whole:
 fn check<T: Element>(bench: &Bench) {
     let plain = Place { transposed: false, gap: 0, shared: false };
     for gpu in [true, false] {
-        plan_as_on_a_gpu(gpu);
+        let bench = &bench.as_on_a_gpu(gpu);
         for [batch, rows, depth, columns] in SIZES {
             let case = Case { batch, rows, depth, columns };
             for turn in 0..4 {
@@ -135,7 +134,6 @@ fn check<T: Element>(bench: &Bench) {
         check_case::<T>(bench, &Case { batch: 1, rows: 65, depth: 300, columns: 70 }, [plain; 3], false);
         check_case::<T>(bench, &Case { batch: 1, rows: 3, depth: 700, columns: 70 }, [plain; 3], false);
     }
-    plan_as_on_a_gpu(false);
     // Large tiles, six to a batch.
     let batch = bench.many_tiles().div_ceil(6);
     check_case::<T>(bench, &Case { batch, rows: 260, depth: 24, columns: 140 }, [plain; 3], true);

@@ -5,7 +5,7 @@ use crate::element::{Element, Random};
 use crate::for_types;
 use crate::softmax::SHAPES;
 use crate::sums::{assert_sums, careful_sum, Terms};
-use candle_rocm_kernels::{plan_as_on_a_gpu, DType, Output};
+use candle_rocm_kernels::{DType, Output};
 use half::{bf16, f16};
 
 const EPS: f64 = 1e-5;
@@ -32,13 +32,12 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
     let input = bench.contiguous(data, &[rows, columns]);
     let (weights, shifts) = (bench.contiguous(&alpha, &[columns]), bench.contiguous(&beta, &[columns]));
     for gpu in [false, true] {
-        plan_as_on_a_gpu(gpu);
+        let bench = bench.as_on_a_gpu(gpu);
         let rms =
             bench.result::<T>(data.len(), |out| bench.kernels.rms_norm(&input.operand(), &weights.operand(), EPS, out));
         let layer = bench.result::<T>(data.len(), |out| {
             bench.kernels.layer_norm(&input.operand(), &weights.operand(), &shifts.operand(), EPS, out)
         });
-        plan_as_on_a_gpu(false);
         let chunks = || data.chunks(columns.max(1));
         let want: Vec<Terms> = chunks().flat_map(|row| reference(row, &alpha, None)).collect();
         assert_sums(&rms, &want, || format!("rms_norm of {rows} rows of {columns} {}", T::DTYPE));

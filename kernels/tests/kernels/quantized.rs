@@ -5,16 +5,14 @@ use crate::bench::{assert_same, Bench};
 use crate::blocks::{self, QUANTIZED};
 use crate::element::{Element, Random};
 use crate::layouts::{contiguous_strides, offsets};
-use candle_rocm_kernels::{
-    plan_as_on_a_gpu, plan_without_matrix_units, BlockFormat, Blocks, DType, Kernels, Operand, Output, Routing,
-};
+use candle_rocm_kernels::{BlockFormat, Blocks, DType, Kernels, Operand, Output, Planning, ProductPlan, Routing};
 use half::{bf16, f16};
 use hip::{Buffer, Result};
 
 pub fn family(bench: &Bench) {
     // Geometry of the embedded device, with one thread for a row, and that of a GPU, with teams and tiles.
     for on_a_gpu in [false, true] {
-        plan_as_on_a_gpu(on_a_gpu);
+        let bench = &bench.as_on_a_gpu(on_a_gpu);
         let mut random = Random::new(0x9_0b1c + u64::from(on_a_gpu));
         for format in BlockFormat::ALL {
             dequantizes(bench, &mut random, format);
@@ -29,13 +27,11 @@ pub fn family(bench: &Bench) {
         takes_long_rows(bench, &mut random);
         carries_nan_and_extremes(bench, &mut random);
     }
-    plan_as_on_a_gpu(false);
     let mut random = Random::new(7);
     if bench.kernels.device().platform().is_gpu() {
         // Where matrix units take the products of a few rows, the kernels for devices without them are right as well.
-        plan_without_matrix_units(true);
-        BlockFormat::ALL.into_iter().for_each(|format| multiplies(bench, &mut random, format));
-        plan_without_matrix_units(false);
+        let bench = bench.planned(Planning { without_matrix_units: true, ..Default::default() });
+        BlockFormat::ALL.into_iter().for_each(|format| multiplies(&bench, &mut random, format));
     }
     QUANTIZED.into_iter().filter(|format| Kernels::can_quantize(*format)).for_each(|format| {
         quantizes(bench, &mut random, format);
@@ -398,6 +394,17 @@ fn refuses(bench: &Bench) {
     refused(&[2, 256], DType::F64, 8, DType::F32, "f64");
     refused(&[2, 256], DType::F32, 8, DType::U8, "u8");
     refused(&[2, 256], DType::F32, 7, DType::F32, "7");
+
+    // A plan for other weights, for one row only, and for a BLAS.
+    let values = bench.stream.zeros::<f32>(2 * 256).expect("memory");
+    let activations = Operand::new(&values, DType::F32, 0, &[2, 256], &[256, 1]).expect("fits");
+    for plan in [ProductPlan::Floats, ProductPlan::Single, ProductPlan::Widened] {
+        let mut memory = bench.stream.zeros::<u8>(8 * 4).expect("memory");
+        let mut out = Output::new(&mut memory, DType::F32, 0, 8).expect("fits");
+        let result = bench.kernels.quantized_matmul_by(plan, &blocks, &activations, &mut out);
+        let error = result.expect_err("refused").to_string();
+        assert!(error.contains(&format!("{plan:?}")) && error.contains("plan_product"), "{error}");
+    }
 
     // An empty batch is a result without elements.
     let values = bench.stream.zeros::<f32>(1).expect("memory");

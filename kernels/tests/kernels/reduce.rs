@@ -5,7 +5,7 @@ use crate::bench::{assert_same, Bench};
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::layouts::offsets;
-use candle_rocm_kernels::{plan_as_on_a_gpu, DType, Operand, Output, Reduce};
+use candle_rocm_kernels::{DType, Operand, Output, Reduce};
 
 struct Case {
     dims: Vec<usize>,
@@ -134,9 +134,9 @@ fn agrees<T: Element>(
     rows: &[Vec<T>],
     what: impl Fn() -> String,
 ) {
-    let run = |out: &mut Output<'_>| bench.kernels.reduce(op, input, over, out);
     for gpu in [false, true] {
-        plan_as_on_a_gpu(gpu);
+        let bench = bench.as_on_a_gpu(gpu);
+        let run = |out: &mut Output<'_>| bench.kernels.reduce(op, input, over, out);
         match op {
             Reduce::ArgMin | Reduce::ArgMax => {
                 let want: Vec<u32> = rows.iter().map(|row| choose(row, op == Reduce::ArgMin).1).collect();
@@ -155,7 +155,6 @@ fn agrees<T: Element>(
             }
         }
     }
-    plan_as_on_a_gpu(false);
 }
 
 /// Rows of nothing but the least or the greatest there is: alone, behind a NaN, and before one.
@@ -179,10 +178,9 @@ fn rounding<T: Element>(bench: &Bench) {
         let input = bench.contiguous(&memory, &dims);
         let case = Case::new(&dims, &[dims[1], 1], 0, &[over]);
         for gpu in [false, true] {
-            plan_as_on_a_gpu(gpu);
+            let bench = bench.as_on_a_gpu(gpu);
             let got = bench
                 .result::<T>(dims[1 - over], |out| bench.kernels.reduce(Reduce::Sum, &input.operand(), &[over], out));
-            plan_as_on_a_gpu(false);
             let rows = case.rows(&memory);
             crate::sums::assert_sums(&got, &rows.iter().map(|row| crate::sums::terms(row)).collect::<Vec<_>>(), || {
                 format!("the sum of {} {dims:?} over {over}", T::DTYPE)
@@ -217,7 +215,7 @@ fn refused(bench: &Bench) {
 /// A row that is cut into pieces, first met in a capture of a stream of its own: its counters are the graph's, which may run
 /// beside the stream that recorded it.
 fn captured(bench: &Bench) {
-    plan_as_on_a_gpu(true);
+    let bench = bench.as_on_a_gpu(true);
     let stream = bench.kernels.device().new_stream().unwrap();
     let memory = stream.upload(&[1f32; 40_000]).unwrap();
     let input = Operand::new(&memory, DType::F32, 0, &[40_000], &[1]).unwrap();
@@ -225,7 +223,6 @@ fn captured(bench: &Bench) {
     let graph = stream.capture(|_| {
         bench.kernels.reduce(Reduce::Sum, &input, &[0], &mut Output::new(&mut sum, DType::F32, 0, 1).unwrap())
     });
-    plan_as_on_a_gpu(false);
     let graph = graph.expect("a reduction can be captured");
     for _ in 0..3 {
         sum.zero().unwrap();

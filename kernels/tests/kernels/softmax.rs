@@ -3,7 +3,7 @@
 use crate::bench::{assert_close, Bench};
 use crate::element::{Element, Random};
 use crate::for_types;
-use candle_rocm_kernels::{plan_as_on_a_gpu, plan_residents};
+use candle_rocm_kernels::Planning;
 use half::{bf16, f16};
 
 /// Around a vector, a wave, a block's registers, and beyond them; the last rows are cut into pieces.
@@ -38,9 +38,8 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
             .map(T::from_f64)
             .collect();
         // As planned, as planned for a GPU, and by blocks that keep rows on the chip; the last give up waiting for each other.
-        for (gpu, patience) in [(false, None), (true, None), (true, Some(1 << 14)), (true, Some(0))] {
-            plan_as_on_a_gpu(gpu);
-            plan_residents(patience);
+        for (as_on_a_gpu, residents) in [(false, None), (true, None), (true, Some(1 << 14)), (true, Some(0))] {
+            let bench = bench.planned(Planning { as_on_a_gpu, residents, ..Default::default() });
             let got = bench.result::<T>(data.len(), |out| {
                 if log {
                     bench.kernels.log_softmax(&input.operand(), out)
@@ -48,8 +47,6 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
                     bench.kernels.softmax(&input.operand(), out)
                 }
             });
-            plan_as_on_a_gpu(false);
-            plan_residents(None);
             assert_close(&got, &want, || format!("softmax (log: {log}) of {rows} rows of {columns} {}", T::DTYPE));
         }
     }

@@ -66,6 +66,13 @@ impl RocmDevice {
         Ok(Self::on(stream.device().new_stream().w()?, Arc::default(), kernels))
     }
 
+    /// The same stream with kernels that are planned for in another way.
+    #[cfg(test)]
+    pub(crate) fn planned(&self, planning: super::kernels::Planning) -> Self {
+        let kernels = Arc::new(self.kernels().planned(planning));
+        Self::on(self.stream().clone(), self.0.libraries.clone(), kernels)
+    }
+
     /// Tells this handle apart from others, of the same GPU too.
     pub fn id(&self) -> DeviceId {
         self.0.id

@@ -2,7 +2,7 @@
 //! kernels otherwise. Transposed and broadcast operands are strides like any others, so nothing is copied first; batch dimensions
 //! that do not line up as one are walked here, a product for each of the outer ones.
 
-use super::kernels::{few_rows_pay, DType, Operand, OperandMut};
+use super::kernels::{DType, Operand, OperandMut};
 use super::{kernel_dtype, RocmDevice, RocmStorage, WrapErr};
 use crate::{Layout, Result};
 use rocm_libraries::blas::{Element, Gemm, Matrix};
@@ -48,7 +48,7 @@ pub(super) fn multiply(
 ) -> hip::Result<()> {
     let pays = |product: &Gemm| {
         let sizes = [product.batch, product.m, product.k, product.n];
-        product.fits_blas() && !few_rows_pay(device.hip_device(), left.dtype(), sizes)
+        product.fits_blas() && !device.kernels().profile().few_rows_pay(left.dtype(), sizes)
     };
     if let Some(product) = as_gemm(left, right, out).filter(pays) {
         if let Some(blas) = device.rocblas() {

@@ -39,7 +39,8 @@ fn where_it_pays(
 ) -> Result<Option<RocmStorage>> {
     let (device, element) = (&image.0.device, kernel_dtype(image.0.slice.dtype(), "conv")?);
     let whole = plan(params, image.1.dims(), kernel.1.dims());
-    let Some(whole) = whole.filter(|plan| plan.pays(device.hip_device(), element, device.rocblas().is_some())) else {
+    let Some(whole) = whole.filter(|plan| plan.pays(device.kernels().profile(), element, device.rocblas().is_some()))
+    else {
         return Ok(None);
     };
     let (batches, channels) = (image.1.dims()[0].max(1), image.1.dims()[1]);

@@ -4,7 +4,7 @@
 use super::QRocmStorage;
 use crate::backend::BackendStorage;
 use crate::quantized::{GgmlDType, QStorage, QTensor};
-use crate::rocm_backend::kernels::{BlockFormat, Blocks, Operand, Routing};
+use crate::rocm_backend::kernels::{BlockFormat, Blocks, Operand, ProductPlan, Routing};
 use crate::rocm_backend::WrapErr;
 use crate::{DType, Layout, Result, RocmStorage, Shape, Storage, Tensor};
 
@@ -75,12 +75,18 @@ impl QRocmStorage {
         let x = x.on(&self.device)?;
         let (weights, activations) = (self.matrix(rows, columns)?, x.operand(x_l, op)?);
         let out_shape = Shape::from(out_dims);
-        if let Some(product) = self.widened_product(&weights, &activations, x.dtype())? {
-            return Ok((product, out_shape));
-        }
-        let product = RocmStorage::filled(&self.device, x.dtype(), out_shape.elem_count(), op, |out| {
-            self.device.kernels().quantized_matmul(&weights, &activations, out)
-        })?;
+        let count = x_l.dims().iter().rev().skip(1).product();
+        let mut blas = None;
+        let plan = self.device.kernels().plan_product(&weights, count, || {
+            blas = Self::blas_takes(&weights, count).then(|| self.device.rocblas()).flatten();
+            blas.is_some()
+        });
+        let product = match (plan, blas) {
+            (ProductPlan::Widened, Some(blas)) => self.widened_product(blas, &weights, &activations, x.dtype())?,
+            _ => RocmStorage::filled(&self.device, x.dtype(), out_shape.elem_count(), op, |out| {
+                self.device.kernels().quantized_matmul_by(plan, &weights, &activations, out)
+            })?,
+        };
         Ok((product, out_shape))
     }
 

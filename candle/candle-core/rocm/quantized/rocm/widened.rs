@@ -7,7 +7,7 @@
 
 use super::QRocmStorage;
 use crate::rocm_backend::hip::{self, Buffer};
-use crate::rocm_backend::kernels::{widening_pays_from, Blocks, DType as Dtype, Operand, Output};
+use crate::rocm_backend::kernels::{Blocks, DType as Dtype, Operand, Output};
 use crate::{DType, Layout, Result, RocmStorage};
 use rocm_libraries::blas::{Blas, Element, Gemm, Matrix};
 
@@ -17,21 +17,21 @@ const PANEL_BYTES: usize = 256 << 20;
 const PANEL_ROWS: usize = 16;
 
 impl QRocmStorage {
-    /// The product in `dtype`, or `None` where the kernels for quantized weights are the better way or there is no BLAS.
+    /// Whether a BLAS, which counts in 31 bits, takes the sizes of a product.
+    pub(super) fn blas_takes(weights: &Blocks<'_>, count: usize) -> bool {
+        [count, weights.rows(), weights.columns()].into_iter().all(|size| i32::try_from(size).is_ok())
+    }
+
+    /// The product in `dtype`.
     pub(super) fn widened_product(
         &self,
+        blas: &Blas,
         weights: &Blocks<'_>,
         activations: &Operand<'_>,
         dtype: DType,
-    ) -> Result<Option<RocmStorage>> {
+    ) -> Result<RocmStorage> {
         let op = "quantized matmul";
         let count = activations.count() / weights.columns().max(1);
-        let pays = widening_pays_from(self.device.hip_device()).is_some_and(|least| count >= least);
-        let fits = [count, weights.rows(), weights.columns()].into_iter().all(|size| i32::try_from(size).is_ok());
-        if weights.format().is_plain() || !pays || !fits {
-            return Ok(None);
-        }
-        let Some(blas) = self.device.rocblas() else { return Ok(None) };
         // No BLAS makes f16 of bf16: that result takes the way over f32.
         let (result, made) = match dtype {
             DType::BF16 => (Element::BF16, DType::BF16),
@@ -42,11 +42,11 @@ impl QRocmStorage {
             self.multiply_widened(blas, weights, activations, result, out, PANEL_BYTES)
         })?;
         if made == dtype {
-            return Ok(Some(product));
+            return Ok(product);
         }
         let layout = Layout::contiguous(elements);
         let wide = product.operand(&layout, op)?;
-        RocmStorage::filled(&self.device, dtype, elements, op, |out| self.device.kernels().cast(&wide, out)).map(Some)
+        RocmStorage::filled(&self.device, dtype, elements, op, |out| self.device.kernels().cast(&wide, out))
     }
 
     fn multiply_widened(
@@ -106,7 +106,7 @@ impl QRocmStorage {
 #[cfg(test)]
 mod tests {
     use crate::quantized::{GgmlDType, QStorage, QTensor};
-    use crate::rocm_backend::kernels::{plan_as_on_a_gpu, DType as Dtype, Output};
+    use crate::rocm_backend::kernels::{DType as Dtype, Output, Planning};
     use crate::{DType, Device, Module, Result, Storage, Tensor};
     use rocm_libraries::blas::Element;
 
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn many_activations_stay_within_the_bound() -> Result<()> {
-        plan_as_on_a_gpu(true);
-        let device = Device::new_rocm(0)?;
+        let planning = Planning { as_on_a_gpu: true, ..Default::default() };
+        let device = Device::Rocm(Device::new_rocm(0)?.as_rocm_device()?.planned(planning));
         for (nth, format) in
             [GgmlDType::Q4_0, GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q3K].into_iter().enumerate()
         {
@@ -156,7 +156,6 @@ mod tests {
                 }
             }
         }
-        plan_as_on_a_gpu(false);
         Ok(())
     }
 
