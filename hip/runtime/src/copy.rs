@@ -89,6 +89,37 @@ impl<T: DeviceCopy> View<'_, T> {
     }
 }
 
+impl ViewMut<'_, u8> {
+    /// Lets `read` fill the elements, front to back, in parts of its own memory that the device reaches directly: a file gets to the device
+    /// without a copy of it in the host's memory, and is read while earlier parts are being copied. When this returns, all was
+    /// read, and the last parts are on their way. After an error the elements that were not yet read are what they were.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// let stream = hip::Platform::named("host")?.device(0)?.new_stream()?;
+    /// let mut file = std::io::repeat(7).take(5_000_000);
+    /// let mut buffer = stream.zeros::<u8>(5_000_000)?;
+    /// buffer.view_mut().write_from(|part| file.read_exact(part).map_err(|error| hip::Error::refused(error.to_string())))?;
+    /// assert!(buffer.to_vec()?.iter().all(|&byte| byte == 7));
+    /// # Ok::<(), hip::Error>(())
+    /// ```
+    pub fn write_from<E: From<Error>>(
+        &mut self,
+        mut read: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.device().0.report_deferred()?;
+        self.keep_in_capture();
+        if self.stream().session().is_some() {
+            // The graph keeps the bytes and writes them at every launch.
+            let mut all = landing::room_for(self.bytes())?;
+            all.resize(self.bytes(), 0);
+            read(&mut all)?;
+            return Ok(staging::upload(self.stream(), self.ptr().as_raw(), &all)?);
+        }
+        landing::upload_from(self.stream(), self.ptr().as_raw(), self.bytes(), read)
+    }
+}
+
 impl<T: DeviceCopy> ViewMut<'_, T> {
     /// Copies `data`, of the same length, to the device. Small data is on its way when this returns; large data is there.
     /// In a capture the graph keeps the data and writes it at every launch.

@@ -22,9 +22,54 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Pieces that are filled or carried on at a time.
 const PIECES: usize = 16;
 
-/// The pieces of a stream, made as they are needed.
+/// The pieces of a stream, made as they are needed. The one that was used longest ago is in front.
 #[derive(Default)]
-pub(crate) struct Landing(Vec<(PinnedBuffer<u8>, Event)>);
+pub(crate) struct Landing(VecDeque<Piece>);
+
+/// Pinned memory, and the event behind the copy that used it last.
+struct Piece {
+    memory: PinnedBuffer<u8>,
+    reached: Event,
+}
+
+impl Piece {
+    fn new(stream: &Stream) -> Result<Self> {
+        let device = stream.device();
+        Ok(Self { memory: PinnedBuffer::zeros(device, PIECE_BYTES)?, reached: Event::new(device)? })
+    }
+}
+
+/// A piece that was taken out, so that others can use the rest meanwhile. It goes back when this is dropped.
+struct Taken<'a> {
+    stream: &'a Stream,
+    piece: Option<Piece>,
+}
+
+impl<'a> Taken<'a> {
+    /// The piece used longest ago, or a new one while that is in use and there are few. No copy uses it any more.
+    fn new(stream: &'a Stream) -> Result<Self> {
+        let piece = {
+            let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
+            let many = landing.0.len() >= PIECES;
+            match landing.0.front() {
+                Some(piece) if many || piece.reached.is_reached()? => landing.0.pop_front(),
+                _ => None,
+            }
+        };
+        // From here on a failure gives the piece back.
+        let taken = Self { stream, piece: Some(piece.map_or_else(|| Piece::new(stream), Ok)?) };
+        if let Some(piece) = &taken.piece {
+            piece.reached.synchronize()?;
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner).0.extend(self.piece.take());
+    }
+}
 
 /// A piece while it is used: its memory, and the event behind the copy that uses it.
 struct Slot<'a> {
@@ -49,11 +94,10 @@ impl<'a> Slot<'a> {
 impl Landing {
     /// At least as many pieces as so many bytes can make use of.
     fn slots(&mut self, stream: &Stream, bytes: usize) -> Result<Vec<Slot<'_>>> {
-        let device = stream.device();
         while self.0.len() < bytes.div_ceil(PIECE_BYTES).min(PIECES) {
-            self.0.push((PinnedBuffer::zeros(device, PIECE_BYTES)?, Event::new(device)?));
+            self.0.push_back(Piece::new(stream)?);
         }
-        Ok(self.0.iter_mut().map(|(memory, reached)| Slot { memory, reached }).collect())
+        Ok(self.0.iter_mut().map(|Piece { memory, reached }| Slot { memory, reached }).collect())
     }
 
     /// Fills `target` with the bytes from `source` on. After an error the stream may still be writing to this memory.
@@ -195,6 +239,37 @@ pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Resu
     // SAFETY: the caller's target has these bytes.
     let sent = unsafe { landing.send(stream, target, bytes) };
     sent.and(stream.0.drain())
+}
+
+/// Lets `read` fill `bytes` bytes of the device from `target` on, which must be that much memory of a buffer of `stream`, piece by piece from
+/// front to back. What it writes to is pinned memory itself, and while it works on a piece the device copies those before. The last copies are
+/// still under way when this returns, so that the next tensor of a file is read meanwhile. No lock is held while `read` runs: it may
+/// use the stream.
+pub(crate) fn upload_from<E: From<Error>>(
+    stream: &Stream,
+    target: *mut c_void,
+    bytes: usize,
+    mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    for start in (0..bytes).step_by(PIECE_BYTES) {
+        let length = PIECE_BYTES.min(bytes - start);
+        let mut taken = Taken::new(stream)?;
+        let Some(piece) = &mut taken.piece else { continue };
+        read(&mut piece.memory[..length])?;
+        // Here and not before: what `read` did may have made another device current.
+        stream.device().0.bind()?;
+        // SAFETY: within the target, by the caller's promise. Whoever takes the piece next waits for its event.
+        let submitted = unsafe {
+            let to = target.cast::<u8>().add(start);
+            submit(stream, piece.memory.as_ptr().cast(), to.cast(), length, Direction::There)
+        };
+        if let Err(error) = submitted.and_then(|()| piece.reached.record(stream)) {
+            // The first error says what happened; a copy without an event behind it must have ended before the piece goes back.
+            let _ = stream.0.drain();
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Which way a copy goes.

@@ -83,6 +83,16 @@ const WORK: &[(&str, Work)] = &[
         assert_eq!(large.slice(..600_000)?.to_vec()?, vec![7; 600_000]);
         Ok(())
     }),
+    ("a file that is read in", |device| {
+        let stream = device.new_stream()?;
+        let mut buffer = stream.zeros::<u8>((2 << 20) + 5)?;
+        buffer.view_mut().write_from(|part| {
+            part.fill(3);
+            Ok::<_, hip::Error>(())
+        })?;
+        assert!(buffer.to_vec()?.iter().all(|&value| value == 3));
+        Ok(())
+    }),
     ("many small uploads", |device| {
         let stream = device.new_stream()?;
         for _ in 0..40 {

@@ -1,6 +1,6 @@
 //! Copies in every direction, of every kind of size, flat and by rows.
 
-use super::{Bench, Done, LONG_TICKS};
+use super::{Bench, Done, LONG_TICKS, PATIENCE_TICKS};
 use crate::{LaunchConfig, PinnedBuffer, Result, Rows};
 
 fn pattern(len: usize, seed: u32) -> Vec<u32> {
@@ -140,6 +140,88 @@ pub(super) fn small_uploads_outrun_the_device(bench: &Bench) -> Result<Done> {
     }
     for (index, buffer) in buffers.iter().enumerate() {
         assert!(buffer.to_vec()?.iter().all(|&value| value == index), "upload {index} was overwritten");
+    }
+    Ok(Done::Passed)
+}
+
+pub(super) fn files_are_read_in(bench: &Bench) -> Result<Done> {
+    // Around a piece of pinned memory, around all of them, and twice all of them.
+    let piece = 1 << 20;
+    for bytes in [0, 1, 1000, piece - 1, piece, piece + 1, 16 * piece, 16 * piece + 1, 33 * piece + 12_345] {
+        let file: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251 + bytes) as u8).collect();
+        let mut buffer = bench.stream.zeros::<u8>(bytes + 10)?;
+        let mut rest = file.as_slice();
+        buffer.slice_mut(3..3 + bytes)?.write_from(|part| {
+            let (now, later) = rest.split_at(part.len());
+            part.copy_from_slice(now);
+            rest = later;
+            // Nothing is locked meanwhile: a reader may use the stream.
+            assert_eq!(bench.upload(&[5u8])?.to_vec()?, [5]);
+            Ok::<_, crate::Error>(())
+        })?;
+        assert!(rest.is_empty(), "{} bytes of {bytes} were not asked for", rest.len());
+        let back = buffer.to_vec()?;
+        assert!(back[3..3 + bytes] == file, "{bytes} bytes arrived changed");
+        assert!(back[..3].iter().chain(&back[3 + bytes..]).all(|&byte| byte == 0), "more was written than asked for");
+    }
+    // A reader that gives up, or panics, leaves everything usable; its own error comes out.
+    #[derive(Debug)]
+    enum Failure {
+        File(usize),
+        Device,
+    }
+    impl From<crate::Error> for Failure {
+        fn from(_: crate::Error) -> Self {
+            Self::Device
+        }
+    }
+    for last in [0, 1, 5, 20] {
+        let mut buffer = bench.stream.zeros::<u8>(24 * piece)?;
+        let mut count = 0;
+        let outcome = buffer.view_mut().write_from(|part| {
+            part.fill(9);
+            count += 1;
+            if count > last {
+                return Err(Failure::File(last));
+            }
+            Ok(())
+        });
+        assert!(matches!(outcome, Err(Failure::File(at)) if at == last), "{outcome:?}");
+        let back = buffer.to_vec()?;
+        assert!(
+            back[..last * piece].iter().all(|&byte| byte == 9) && back[last * piece..].iter().all(|&byte| byte == 0)
+        );
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            buffer.view_mut().write_from(|_| -> Result<()> { std::panic::resume_unwind(Box::new("a reader gives up")) })
+        }));
+        assert!(panicked.is_err());
+    }
+    Ok(Done::Passed)
+}
+
+pub(super) fn reading_a_file_outruns_the_device(bench: &Bench) -> Result<Done> {
+    let one = || LaunchConfig::new(1, 1);
+    let other = bench.device.new_stream()?;
+    let mut told = other.zeros::<i32>(1)?;
+    let mut value = bench.stream.zeros::<i32>(1)?;
+    let mut buffers = [bench.stream.zeros::<u8>(3 << 20)?, bench.stream.zeros::<u8>(12 << 20)?];
+    bench.device.synchronize()?;
+    // The stream stands still until it is told to go on. Two files are read all the same, as far as there is pinned memory.
+    bench.launch("write_when_told", one(), &(&mut told, &mut value, 3i32, PATIENCE_TICKS))?;
+    let mut next = 0u8;
+    for buffer in &mut buffers {
+        buffer.view_mut().write_from(|part| {
+            next += 1;
+            part.fill(next);
+            Ok::<_, crate::Error>(())
+        })?;
+    }
+    assert!(!bench.stream.is_idle()?, "reading a file waits for the device");
+    bench.launch_on(&other, "tell", one(), &(&mut told,))?;
+    let back: Vec<u8> = buffers.iter().map(|buffer| buffer.to_vec()).collect::<Result<Vec<_>>>()?.concat();
+    assert_eq!(value.to_vec()?, [3]);
+    for (index, part) in back.chunks(1 << 20).enumerate() {
+        assert!(part.iter().all(|&byte| usize::from(byte) == index + 1), "part {index} was overwritten");
     }
     Ok(Done::Passed)
 }

@@ -54,7 +54,8 @@ macro_rules! cases {
 }
 
 cases! {
-    copies: round_trips, between_streams, rows, pinned_memory, fills, small_uploads_outrun_the_device, refused_copies;
+    copies: round_trips, between_streams, rows, pinned_memory, fills, small_uploads_outrun_the_device, files_are_read_in,
+        reading_a_file_outruns_the_device, refused_copies;
     geometry: arguments_by_value, three_dimensions, blocks_of_1024, a_million_blocks, launch_errors;
     shared_memory: dynamic, two_types_at_once, tree_reduction, uneven_loops, early_exits, votes;
     waves: wave_size, shuffles, ballots, reductions;
