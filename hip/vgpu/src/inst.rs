@@ -1,0 +1,435 @@
+//! A decoded instruction: the one form that the decoder makes, the executor runs and the disassembler prints.
+//!
+//! How to read an [`Inst`]:
+//! - `op` says what is done. It is one name over all targets and all encodings: the newest spelling (`GLOBAL_LOAD_B32` is
+//!   also gfx9's `global_load_dword`), without `_e32`, `_e64`, `_sdwa`, `_dpp`. Operations that differ in meaning have
+//!   different names.
+//! - Operands are the same whatever the encoding. Destinations are `dst` and `sdst`, sources `src[0..4]`; what is not there
+//!   is [`Operand::None`]. An operand that the encoding only implies is written out: `v_cndmask_b32` and the carry forms
+//!   have VCC as `src[2]`, a 32-bit compare has VCC (or EXEC, from gfx10 on for `v_cmpx`) as `dst`, `v_add_co_u32` has VCC
+//!   as `sdst`. An accumulator tied to the destination (`v_fmac`, `v_mac`, `v_dot4c`) is `src[2]` as well.
+//! - `Arg::dwords` is the width in dwords: `Sgpr(4)` with two is `s[4:5]`. A lane mask has one in wave32 and two in wave64.
+//!   `Arg::ty` says how an inline constant or a literal is to be widened; [`Arg::constant`] does it.
+//! - Modifiers of a source are in its `Arg`. VOP3: `neg`, `abs`, `op_sel` (read the high half). Packed: `op_sel` and `neg` are
+//!   for the low result, `op_sel_hi` and `neg_hi` for the high one. SDWA: `sel`, `sext`. For the destination `op_sel` means:
+//!   write the high half; `sel` is SDWA's dst_sel.
+//!
+//! Where memory instructions have their operands:
+//!
+//! | encoding | dst | src[0] | src[1] | src[2] | src[3] |
+//! |---|---|---|---|---|---|
+//! | SMEM | sdst | sbase | soffset | (store data) | |
+//! | DS | vdst | addr | data0 | data1 | |
+//! | FLAT, GLOBAL, SCRATCH | vdst | vaddr | vdata | saddr | |
+//! | MUBUF, MTBUF | vdata of loads and of atomics with return | vaddr | vdata of stores and atomics | srsrc | soffset |
+//!
+//! `offset` is the byte offset, signed where the encoding's is; DS forms with two offsets have `offset` and `offset1`, not
+//! yet scaled by the element. `saddr` that is off is `None`; `soffset` that is not there is `None`.
+
+pub use crate::tables::op::Op;
+
+/// How an instruction is encoded. The 64-bit form of a VOP1, VOP2 or VOPC operation is `Vop3`.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    Sop1,
+    Sop2,
+    Sopk,
+    Sopc,
+    Sopp,
+    Smem,
+    Vop1,
+    Vop2,
+    Vopc,
+    Vop3,
+    Vop3p,
+    Vopd,
+    Vinterp,
+    LdsDir,
+    Ds,
+    Flat,
+    Global,
+    Scratch,
+    Mubuf,
+    Mtbuf,
+    Image,
+    Export,
+}
+
+/// What an operand names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Operand {
+    /// There is none.
+    #[default]
+    None,
+    /// Scalar register, the first of `dwords`.
+    Sgpr(u8),
+    /// Trap temporary; on gfx12 some hold the block's ids.
+    Ttmp(u8),
+    /// Vector register, the first of `dwords`.
+    Vgpr(u8),
+    /// Accumulation register (gfx90a, gfx942), the first of `dwords`.
+    Agpr(u8),
+    /// VCC's low word, or with two dwords all of it.
+    VccLo,
+    /// VCC's high word.
+    VccHi,
+    /// EXEC's low word, or with two dwords all of it.
+    ExecLo,
+    /// EXEC's high word.
+    ExecHi,
+    /// M0.
+    M0,
+    /// Reads 0, swallows writes.
+    Null,
+    /// FLAT_SCRATCH (gfx9), its low word or all of it.
+    FlatScratchLo,
+    /// FLAT_SCRATCH's high word.
+    FlatScratchHi,
+    /// XNACK_MASK (gfx9), its low word or all of it.
+    XnackMaskLo,
+    /// XNACK_MASK's high word.
+    XnackMaskHi,
+    /// An inline integer, -16 to 64.
+    Int(i8),
+    /// An inline float.
+    Float(Inline),
+    /// A 32-bit literal that follows the instruction (or is part of it: `v_fmaak`).
+    Literal(u32),
+    /// Base of the LDS aperture: its high word, or with two dwords 0 and the high word.
+    SharedBase,
+    /// Limit of the LDS aperture.
+    SharedLimit,
+    /// Base of the scratch aperture.
+    PrivateBase,
+    /// Limit of the scratch aperture.
+    PrivateLimit,
+    /// Of graphics.
+    PopsExitingWaveId,
+    /// 1 where VCC is 0.
+    Vccz,
+    /// 1 where EXEC is 0.
+    Execz,
+    /// The scalar condition code.
+    Scc,
+    /// A dword of LDS at M0, the same for all lanes (gfx9, gfx10).
+    LdsDirect,
+}
+
+/// The inline floats, in the order of their codes from 240 on.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Inline {
+    Half,
+    MinusHalf,
+    One,
+    MinusOne,
+    Two,
+    MinusTwo,
+    Four,
+    MinusFour,
+    /// 1 / (2 pi).
+    InvTwoPi,
+}
+
+impl Inline {
+    /// All of them; the index is the code less 240.
+    pub const ALL: [Self; 9] = [
+        Self::Half,
+        Self::MinusHalf,
+        Self::One,
+        Self::MinusOne,
+        Self::Two,
+        Self::MinusTwo,
+        Self::Four,
+        Self::MinusFour,
+        Self::InvTwoPi,
+    ];
+
+    /// The bits as an f16.
+    pub fn f16(self) -> u16 {
+        [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118][self as usize]
+    }
+
+    /// The bits as a bf16.
+    pub fn bf16(self) -> u16 {
+        [0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22][self as usize]
+    }
+
+    /// The bits as an f32.
+    pub fn f32(self) -> u32 {
+        [
+            0x3f00_0000,
+            0xbf00_0000,
+            0x3f80_0000,
+            0xbf80_0000,
+            0x4000_0000,
+            0xc000_0000,
+            0x4080_0000,
+            0xc080_0000,
+            0x3e22_f983,
+        ][self as usize]
+    }
+
+    /// The bits as an f64.
+    pub fn f64(self) -> u64 {
+        [
+            0x3fe0_0000_0000_0000,
+            0xbfe0_0000_0000_0000,
+            0x3ff0_0000_0000_0000,
+            0xbff0_0000_0000_0000,
+            0x4000_0000_0000_0000,
+            0xc000_0000_0000_0000,
+            0x4010_0000_0000_0000,
+            0xc010_0000_0000_0000,
+            0x3fc4_5f30_6dc9_c882,
+        ][self as usize]
+    }
+}
+
+/// The type of an operand, as far as constants need it: how a code or a literal becomes bits.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Ty {
+    /// 32 bits, an integer or plain bits.
+    #[default]
+    B32,
+    F32,
+    B16,
+    F16,
+    Bf16,
+    B64,
+    F64,
+    /// Two 16-bit integers in a dword.
+    V2B16,
+    V2F16,
+    V2Bf16,
+    /// Two dwords, the packed operations of gfx90a and gfx942.
+    V2B32,
+    V2F32,
+}
+
+/// Which part of a dword SDWA reads or writes.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Sel {
+    Byte0,
+    Byte1,
+    Byte2,
+    Byte3,
+    Word0,
+    Word1,
+    #[default]
+    Dword,
+}
+
+/// What SDWA does with the bits of the destination that `Sel` leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Unused {
+    /// They become 0.
+    #[default]
+    Pad,
+    /// They become the sign.
+    Sext,
+    /// They stay.
+    Preserve,
+}
+
+/// An operand with its width and its modifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Arg {
+    /// What it names.
+    pub operand: Operand,
+    /// How constants are widened.
+    pub ty: Ty,
+    /// Width in dwords; 16-bit operands have 1, what is not there has 0.
+    pub dwords: u8,
+    /// Negated (packed: the low half).
+    pub neg: bool,
+    /// Without its sign.
+    pub abs: bool,
+    /// Packed: the high half negated. `v_fma_mix`: without its sign (there `abs` is set as well).
+    pub neg_hi: bool,
+    /// VOP3: the high half is meant. Packed: the low result reads the high half.
+    pub op_sel: bool,
+    /// Packed: the high result reads the high half. `v_fma_mix`: the source is an f16.
+    pub op_sel_hi: bool,
+    /// SDWA: the part that is meant.
+    pub sel: Sel,
+    /// SDWA: sign-extended.
+    pub sext: bool,
+}
+
+impl Arg {
+    /// An operand without modifiers.
+    pub fn new(operand: Operand, ty: Ty, dwords: u8) -> Self {
+        Self { operand, ty, dwords, ..Self::default() }
+    }
+
+    /// There is such an operand.
+    pub fn is_some(&self) -> bool {
+        self.operand != Operand::None
+    }
+
+    /// The bits of a constant or a literal as this operand sees them, before modifiers; `None` for a register. 16-bit
+    /// operands have theirs in the low half; packed ones as the hardware delivers them: an inline float is in the low half
+    /// only, an inline integer is sign-extended to 32 bits. Of two dwords, the low one is the low half of the result.
+    pub fn constant(&self) -> Option<u64> {
+        Some(match (self.operand, self.ty) {
+            (Operand::Int(value), Ty::B64 | Ty::F64) => i64::from(value) as u64,
+            (Operand::Int(value), Ty::B16 | Ty::F16 | Ty::Bf16) => u64::from(i16::from(value) as u16),
+            (Operand::Int(value), _) => u64::from(i32::from(value) as u32),
+            (Operand::Float(value), Ty::B64 | Ty::F64) => value.f64(),
+            (Operand::Float(value), Ty::F16 | Ty::B16 | Ty::V2F16) => u64::from(value.f16()),
+            (Operand::Float(value), Ty::Bf16 | Ty::V2Bf16) => u64::from(value.bf16()),
+            (Operand::Float(value), _) => u64::from(value.f32()),
+            (Operand::Literal(value), Ty::F64) => u64::from(value) << 32,
+            (Operand::Literal(value), Ty::B16 | Ty::F16 | Ty::Bf16) => u64::from(value & 0xffff),
+            (Operand::Literal(value), _) => u64::from(value),
+            _ => return None,
+        })
+    }
+}
+
+/// A DPP control word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dpp {
+    /// DPP16: lanes by a rule.
+    Rule {
+        /// The rule.
+        ctrl: Ctrl,
+        /// Rows of 16 lanes that are written.
+        row_mask: u8,
+        /// Banks of 4 lanes within a row that are written.
+        bank_mask: u8,
+        /// A lane without a valid source reads 0 (otherwise it is not written).
+        bound_ctrl: bool,
+        /// Lanes that are off may be read (gfx10+).
+        fi: bool,
+    },
+    /// DPP8: each lane of eight names its source.
+    Eight {
+        /// Source lanes.
+        lanes: [u8; 8],
+        /// Lanes that are off may be read.
+        fi: bool,
+    },
+}
+
+/// The rule by which DPP16 picks a lane's source.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ctrl {
+    QuadPerm([u8; 4]),
+    RowShl(u8),
+    RowShr(u8),
+    RowRor(u8),
+    WaveShl1,
+    WaveRol1,
+    WaveShr1,
+    WaveRor1,
+    RowMirror,
+    RowHalfMirror,
+    RowBcast15,
+    RowBcast31,
+    /// gfx90a, gfx942: all lanes of a row read this one.
+    RowNewBcast(u8),
+    /// gfx10+: all lanes of a row read this one.
+    RowShare(u8),
+    RowXmask(u8),
+    /// Reserved: the manual gives it no meaning.
+    Reserved(u16),
+}
+
+/// A decoded instruction. The module's head says how to read it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Inst {
+    /// What is done.
+    pub op: Op,
+    /// How it is encoded.
+    pub encoding: Encoding,
+    /// Bytes, with the literal.
+    pub size: u8,
+    /// The line of the tables it came from; the disassembler's affair.
+    pub(crate) row: u16,
+    /// Destination.
+    pub dst: Arg,
+    /// Second destination: carry out, the flag of `v_div_scale`, the second of `v_swap`.
+    pub sdst: Arg,
+    /// Sources.
+    pub src: [Arg; 4],
+    /// The 16-bit immediate of SOPK and SOPP (and of SOP1 and SMEM forms that have one), sign-extended. Branches: dwords from
+    /// the next instruction. VOP3P matrix operations of gfx90a: see `cbsz`.
+    pub imm: i32,
+    /// Results are clamped (floats to 0..1, integers saturate).
+    pub clamp: bool,
+    /// 0 nothing, 1 times 2, 2 times 4, 3 divided by 2.
+    pub omod: u8,
+    /// SDWA form.
+    pub sdwa: bool,
+    /// SDWA: what becomes of the rest of the destination.
+    pub unused: Unused,
+    /// DPP form.
+    pub dpp: Option<Dpp>,
+    /// Memory: bytes added to the address.
+    pub offset: i32,
+    /// DS forms with two offsets: the second.
+    pub offset1: u8,
+    /// Memory: cache policy. Up to gfx11 bit 0 glc (gfx942 sc0), 1 slc (nt), 2 dlc, 4 scc (sc1); gfx12 bits 2:0 th, 4:3 scope.
+    pub cache: u8,
+    /// An atomic that returns the old value (or another instruction with glc set).
+    pub returns: bool,
+    /// DS on the global data share.
+    pub gds: bool,
+    /// MUBUF: the VGPR address has an index.
+    pub idxen: bool,
+    /// MUBUF: the VGPR address has an offset.
+    pub offen: bool,
+    /// MUBUF and images: a status dword is returned.
+    pub tfe: bool,
+    /// MUBUF: the data goes to LDS.
+    pub lds: bool,
+    /// MTBUF: the format number.
+    pub format: u8,
+    /// MFMA: broadcast of blocks (matrix A).
+    pub cbsz: u8,
+    /// MFMA: the block that is broadcast.
+    pub abid: u8,
+    /// MFMA: lane groups of B, or for f64 the negation of the three sources.
+    pub blgp: u8,
+    /// VOPD: the Y half. Both halves read all their sources before either writes.
+    pub second: Option<Box<Inst>>,
+}
+
+impl Inst {
+    /// The name of the operation over all targets.
+    pub fn name(&self) -> &'static str {
+        self.op.name()
+    }
+
+    /// Ends straight-line code: a branch, a jump, or the end of the program.
+    pub fn is_branch(&self) -> bool {
+        let name = self.op.name();
+        name.starts_with("s_cbranch")
+            || name.starts_with("s_branch")
+            || name.starts_with("s_endpgm")
+            || name.starts_with("s_subvector_loop")
+            || name.starts_with("s_call")
+            || matches!(name, "s_setpc_b64" | "s_swappc_b64" | "s_rfe_b64" | "s_trap")
+    }
+}
+
+/// Why bytes are no instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The first word, 0 where there are fewer than four bytes.
+    pub word: u32,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:#010x} is no instruction of this target", self.word)
+    }
+}
+
+impl std::error::Error for Unknown {}
