@@ -27,6 +27,7 @@
 //! yet scaled by the element. `saddr` that is off is `None`; `soffset` that is not there is `None`.
 
 pub use crate::tables::op::Op;
+use crate::tables::Group;
 
 /// How an instruction is encoded. The 64-bit form of a VOP1, VOP2 or VOPC operation is `Vop3`.
 #[allow(missing_docs)]
@@ -258,6 +259,8 @@ pub struct Arg {
     pub sel: Sel,
     /// SDWA: sign-extended.
     pub sext: bool,
+    /// Half a VGPR (gfx11, gfx12): `op_sel` says which, whatever the encoding.
+    pub half: bool,
 }
 
 impl Arg {
@@ -350,8 +353,10 @@ pub struct Inst {
     pub encoding: Encoding,
     /// Bytes, with the literal.
     pub size: u8,
-    /// The line of the tables it came from; the disassembler's affair.
-    pub(crate) row: u16,
+    /// The target's own mnemonic, with the encoding's suffix; VOPD has both halves'.
+    pub mnemonic: &'static str,
+    /// Where in the tables it came from; the disassembler's affair.
+    pub(crate) group: &'static Group,
     /// Destination.
     pub dst: Arg,
     /// Second destination: carry out, the flag of `v_div_scale`, the second of `v_swap`.
@@ -397,8 +402,29 @@ pub struct Inst {
     pub abid: u8,
     /// MFMA: lane groups of B, or for f64 the negation of the three sources.
     pub blgp: u8,
+    /// gfx12 FP8 conversions: the byte of the source or of the destination.
+    pub byte_sel: u8,
+    /// SWMMAC: which part of the index register.
+    pub index_key: u8,
+    /// What graphics instructions carry; only printed.
+    pub(crate) graphics: Graphics,
     /// VOPD: the Y half. Both halves read all their sources before either writes.
     pub second: Option<Box<Inst>>,
+}
+
+/// Fields of interpolation and export instructions, which are decoded to be named and printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Graphics {
+    pub attr: u8,
+    pub attrchan: u8,
+    pub high: bool,
+    pub waitexp: u8,
+    pub waitvdst: u8,
+    pub waitvsrc: u8,
+    pub tgt: u8,
+    pub en: u8,
+    pub compr: bool,
+    pub vm: bool,
 }
 
 impl Inst {

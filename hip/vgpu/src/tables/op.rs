@@ -1,5 +1,6 @@
-// Written by tools/generate.py; do not edit.
 //! The operations of all targets.
+
+// Written by tools/generate.py; do not edit.
 
 super::operations! {
     BUFFER_ATOMIC_ADD_F32 "buffer_atomic_add_f32"
