@@ -29,6 +29,15 @@ TABLES = {
 }
 
 
+# Fields that only the pseudo instruction has; the flag word is copied to what is encoded.
+FLAGS = {
+    "SOP1": 2, "SOP2": 3, "SOPC": 4, "SOPK": 5, "SOPP": 6, "VOP1": 7, "VOP2": 8, "VOPC": 9, "VOP3": 10, "VOP3P": 12,
+    "VINTRP": 13, "SDWA": 14, "DPP": 15, "MUBUF": 17, "MTBUF": 18, "SMRD": 19, "MIMG": 20, "VIMAGE": 21, "VSAMPLE": 22,
+    "EXP": 23, "FLAT": 24, "DS": 25, "LDSDIR": 28, "VINTERP": 29, "VOP3_OPSEL": 42, "IsPacked": 49, "FlatGlobal": 51,
+    "FlatScratch": 56, "IsAtomicNoRet": 57, "IsAtomicRet": 58, "IsWMMA": 59, "IsSWMMAC": 63,
+}
+
+
 def name(value):
     """The name of a reference to a definition."""
     return value["def"] if isinstance(value, dict) else value
@@ -44,6 +53,9 @@ class Records:
                 self.instructions, self.others = pickle.load(file)
         else:
             self._read(path, cache)
+        for record in self.instructions.values():
+            for field, bit in FLAGS.items():
+                record[field] = record["TSFlags"][bit]
         processors = {r["Name"]: r for r in self.others.values() if "Processor" in r["!superclasses"]}
         self.features = {arch: self._closure(processors[arch]["Features"]) for arch in ARCHS}
 

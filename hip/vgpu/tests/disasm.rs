@@ -1,0 +1,117 @@
+//! The disassembler against LLVM's, on random words: both must agree on what is an instruction, how long it is and how it is
+//! spelled. `VGPU_FUZZ=1000000` tries that many words a target.
+
+mod llvm;
+
+use llvm::{disassemble, found, ours, same, Random};
+use vgpu::target::Arch;
+
+/// The upper bits of the encodings, so that the rare ones are met as often as the common ones.
+const PREFIXES: [(u32, u32); 26] = [
+    (0x0000_0000, 1),
+    (0x8000_0000, 2),
+    (0xb000_0000, 4),
+    (0xbe80_0000, 9),
+    (0xbf00_0000, 9),
+    (0xbf80_0000, 9),
+    (0x7c00_0000, 7),
+    (0x7e00_0000, 7),
+    (0xc000_0000, 6),
+    (0xc400_0000, 6),
+    (0xc800_0000, 6),
+    (0xcc00_0000, 8),
+    (0xd000_0000, 6),
+    (0xd400_0000, 6),
+    (0xd380_0000, 9),
+    (0xd800_0000, 6),
+    (0xdc00_0000, 6),
+    (0xe000_0000, 6),
+    (0xe800_0000, 6),
+    (0xec00_0000, 8),
+    (0xed00_0000, 8),
+    (0xee00_0000, 8),
+    (0xf000_0000, 6),
+    (0xf400_0000, 6),
+    (0xf800_0000, 6),
+    (0xcd00_0000, 8),
+];
+
+fn sample(random: &mut Random) -> Vec<u8> {
+    let mut words = [random.next(), random.next(), random.next(), random.next()];
+    if random.below(4) != 0 {
+        let (prefix, length) = PREFIXES[random.below(PREFIXES.len() as u32) as usize];
+        words[0] = prefix | words[0] << 1 >> 1 & (u32::MAX >> length);
+    }
+    // SDWA, DPP and DPP8 are codes of the first source.
+    if random.below(4) == 0 && words[0] >> 31 == 0 {
+        words[0] = words[0] & !511 | [249, 250, 233, 234][random.below(4) as usize];
+    }
+    // Reserved bits are mostly zero: thin the words out.
+    if random.below(2) == 0 {
+        words[1] &= random.next();
+    }
+    if random.below(3) == 0 {
+        words[1] &= random.next() & random.next();
+        words[0] &= random.next() | 0xff80_0000;
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn fuzz(arch: Arch) {
+    if !found("llvm-mc-19") {
+        return;
+    }
+    let count: usize = std::env::var("VGPU_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000);
+    // Each sample has four words.
+    let samples = count.div_ceil(4);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ arch as u64);
+    let (mut differences, mut instructions, mut shown) = (0, 0, 0);
+    let mut left = samples;
+    while left > 0 {
+        let batch: Vec<Vec<u8>> = (0..left.min(25_000)).map(|_| sample(&mut random)).collect();
+        left -= batch.len();
+        for (bytes, theirs) in batch.iter().zip(disassemble(arch, &batch)) {
+            let found = ours(arch, bytes);
+            instructions += theirs.len();
+            let equal = found.len() == theirs.len() && found.iter().zip(&theirs).all(|(one, other)| same(one, other));
+            if !equal {
+                differences += 1;
+                if shown < 40 {
+                    shown += 1;
+                    eprintln!("{}: {}\n  LLVM {theirs:?}\n  ours {found:?}", arch.name(), hex(bytes));
+                }
+            }
+        }
+    }
+    println!("{}: {samples} samples of four words, {instructions} instructions, {differences} differ", arch.name());
+    assert_eq!(differences, 0, "{}: {differences} of {samples} samples differ", arch.name());
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn random_words_of_gfx90a() {
+    fuzz(Arch::Gfx90a);
+}
+
+#[test]
+fn random_words_of_gfx942() {
+    fuzz(Arch::Gfx942);
+}
+
+#[test]
+fn random_words_of_gfx1030() {
+    fuzz(Arch::Gfx1030);
+}
+
+#[test]
+fn random_words_of_gfx1100() {
+    fuzz(Arch::Gfx1100);
+}
+
+#[test]
+fn random_words_of_gfx1201() {
+    fuzz(Arch::Gfx1201);
+}
