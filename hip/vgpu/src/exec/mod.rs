@@ -1,0 +1,17 @@
+//! What instructions do. `lanes` turns an operation on one lane into a handler for a wave; the other files say the operations.
+
+pub(crate) mod atomic;
+pub(crate) mod compare;
+pub(crate) mod cross;
+pub(crate) mod float;
+pub(crate) mod forms;
+pub(crate) mod lanes;
+pub(crate) mod lds;
+pub(crate) mod machine;
+pub(crate) mod matrix;
+pub(crate) mod packed;
+pub(crate) mod salu;
+pub(crate) mod smem;
+pub(crate) mod trans;
+pub(crate) mod valu;
+pub(crate) mod vmem;

@@ -1,0 +1,706 @@
+//! Launches: a kernel, a grid, arguments, and the blocks run one by one. Nothing here needs the object that code came from: a
+//! descriptor in memory, an AQL packet and the address of the arguments are enough.
+
+use crate::checks::{Checks, Tracker};
+use crate::count::Counters;
+use crate::decode_cache::CodeCache;
+use crate::descriptor::{Descriptor, DESCRIPTOR_BYTES};
+use crate::elf::little;
+use crate::exec::lanes::{has_vectors, HAS_PORTABLE};
+use crate::exec::machine::{Machine, CACHED_SPANS, PRIVATE_APERTURE};
+use crate::exec::trans::Accuracy;
+use crate::failure::{Cause, Failure, Place};
+use crate::memory::{self, Memory, Span};
+use crate::object::Kernel;
+use crate::program::{Facts, Program};
+use crate::target::Arch;
+use crate::wave::{scalar, Flow, State, Wave};
+use std::sync::Arc;
+
+/// How a launch runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How exact the operations are that the manual promises to an accuracy only.
+    pub accuracy: Accuracy,
+    /// What is checked besides memory.
+    pub checks: Checks,
+    /// Count what [`Worker::counters`] shows.
+    pub count: bool,
+    /// Not 0: waves of a block run in an order that this number picks, and change places every `switch_every` instructions.
+    pub seed: u64,
+    /// How many instructions a wave runs before another one has its turn; 0 is until a barrier or the end.
+    pub switch_every: u32,
+    /// Instructions that a wave may run before it is taken for an endless loop.
+    pub limit: u64,
+    /// Run the handlers that need no vector instructions of the host: slow, for comparing. Needs the feature `portable`.
+    pub portable: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            accuracy: Accuracy::Exact,
+            checks: Checks::default(),
+            count: false,
+            seed: 0,
+            switch_every: 0,
+            limit: 1 << 32,
+            portable: false,
+        }
+    }
+}
+
+/// An AQL dispatch packet, as kernels may read it.
+#[repr(C, align(64))]
+struct Packet([u8; 64]);
+
+/// A kernel about to run on a grid. Shared by the threads that run its blocks.
+pub struct Launch {
+    name: String,
+    descriptor: Descriptor,
+    entry: u64,
+    /// Addresses in reports are relative to this.
+    base: u64,
+    blocks: [u32; 3],
+    block: [u32; 3],
+    grid: [u32; 3],
+    lds_bytes: u32,
+    private_bytes: u32,
+    kernarg: u64,
+    options: Options,
+    packet: Box<Packet>,
+    /// The object's segments and the packet: memory that the launch brings along.
+    image: Vec<Span>,
+    code: Code,
+}
+
+/// Whose predecoded code it is.
+enum Code {
+    Kernel(Kernel),
+    Cache(Arc<CodeCache>),
+}
+
+/// What one thread needs to run blocks: registers and local memory, kept from block to block.
+#[derive(Default)]
+pub struct Worker {
+    narrow: Pool<32>,
+    wide: Pool<64>,
+    counters: Counters,
+}
+
+struct Pool<const L: usize> {
+    waves: Vec<Wave<L>>,
+    lds: Vec<u8>,
+    tracker: Tracker,
+}
+
+impl<const L: usize> Default for Pool<L> {
+    fn default() -> Self {
+        Self { waves: Vec::new(), lds: Vec::new(), tracker: Tracker::default() }
+    }
+}
+
+impl Worker {
+    /// A worker that has not run anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was counted since the last call.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+/// The most work-items of a block.
+const MOST_THREADS: u64 = 1024;
+
+impl Launch {
+    /// A launch of a kernel: `grid` blocks of `block` work-items, local memory on top of the static, and the address of the
+    /// arguments.
+    pub fn new(
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        dynamic_lds: u32,
+        kernarg: u64,
+    ) -> Result<Self, Failure> {
+        let descriptor = kernel.descriptor().clone();
+        let lds =
+            descriptor.lds_bytes.checked_add(dynamic_lds).ok_or_else(|| Failure::launch("too much local memory"))?;
+        let mut items = [0; 3];
+        for n in 0..3 {
+            items[n] = grid[n].checked_mul(block[n]).ok_or_else(|| {
+                Failure::launch(format!("{} blocks of {} work-items are too many", grid[n], block[n]))
+            })?;
+        }
+        let mut packet = [0; 64];
+        packet[2..4].copy_from_slice(&3u16.to_le_bytes());
+        for n in 0..3 {
+            packet[4 + 2 * n..6 + 2 * n].copy_from_slice(&(block[n] as u16).to_le_bytes());
+            packet[12 + 4 * n..16 + 4 * n].copy_from_slice(&items[n].to_le_bytes());
+        }
+        packet[24..28].copy_from_slice(&descriptor.private_bytes.to_le_bytes());
+        packet[28..32].copy_from_slice(&lds.to_le_bytes());
+        packet[32..40].copy_from_slice(&kernel.descriptor_address().to_le_bytes());
+        packet[40..48].copy_from_slice(&kernarg.to_le_bytes());
+        let mut launch = Self::build(descriptor, kernel.entry(), &packet, Code::Kernel(kernel.clone()))?;
+        launch.name = kernel.name().to_owned();
+        launch.base = kernel.base();
+        launch.image.extend_from_slice(kernel.spans());
+        Ok(launch)
+    }
+
+    /// A launch from an AQL packet alone: the descriptor, the code and the arguments are in memory. `cache` keeps what is
+    /// predecoded; whoever changes code clears it.
+    pub fn from_packet(
+        arch: Arch,
+        packet: &[u8; 64],
+        cache: Arc<CodeCache>,
+        memory: &dyn Memory,
+    ) -> Result<Self, Failure> {
+        let address = little(packet, 32, 8).unwrap_or(0);
+        let bytes = read_bytes(memory, address, DESCRIPTOR_BYTES)
+            .filter(|bytes| bytes.len() == DESCRIPTOR_BYTES)
+            .ok_or_else(|| Failure::launch(format!("there is no kernel descriptor at {address:#x}")))?;
+        let descriptor = Descriptor::parse(arch, &bytes).map_err(Failure::launch)?;
+        let entry = address.wrapping_add(descriptor.entry as u64);
+        let mut launch = Self::build(descriptor, entry, packet, Code::Cache(cache))?;
+        launch.name = format!("at {address:#x}");
+        Ok(launch)
+    }
+
+    fn build(descriptor: Descriptor, entry: u64, packet: &[u8; 64], code: Code) -> Result<Self, Failure> {
+        let field = |at, size| little(packet, at, size).unwrap_or(0);
+        let block = [field(4, 2) as u32, field(6, 2).max(1) as u32, field(8, 2).max(1) as u32];
+        let grid = [field(12, 4) as u32, field(16, 4).max(1) as u32, field(20, 4).max(1) as u32];
+        let lds_bytes = field(28, 4) as u32;
+        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
+        if threads == 0 || threads > MOST_THREADS {
+            return Err(Failure::launch(format!("a block of {threads} work-items; it may have 1 to {MOST_THREADS}")));
+        }
+        let arch = descriptor.arch;
+        if lds_bytes as usize > arch.lds_bytes() {
+            return Err(Failure::launch(format!(
+                "a block wants {lds_bytes} bytes of local memory; {arch} has {}",
+                arch.lds_bytes()
+            )));
+        }
+        let blocks = std::array::from_fn(|n| grid[n].div_ceil(block[n].max(1)));
+        let packet = Box::new(Packet(*packet));
+        let start = packet.0.as_ptr() as u64;
+        let image = vec![Span { start, end: start + 64, writable: false, shadow: std::ptr::null_mut() }];
+        let private_bytes = (field(24, 4) as u32).max(descriptor.private_bytes);
+        if private_bytes > 1 << 20 {
+            return Err(Failure::launch(format!(
+                "a work-item wants {private_bytes} bytes of private memory; at most 1 MiB is emulated"
+            )));
+        }
+        Ok(Self {
+            name: String::new(),
+            entry,
+            base: 0,
+            blocks,
+            block,
+            grid,
+            lds_bytes,
+            private_bytes,
+            kernarg: field(40, 8),
+            options: Options::default(),
+            packet,
+            image,
+            code,
+            descriptor,
+        })
+    }
+
+    /// The same launch with these options.
+    pub fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Blocks in each dimension.
+    pub fn blocks(&self) -> [u32; 3] {
+        self.blocks
+    }
+
+    /// Blocks in all.
+    pub fn block_count(&self) -> u64 {
+        self.blocks.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// The place of the `n`-th block, x fastest.
+    pub fn block_at(&self, n: u64) -> [u32; 3] {
+        let [x, y, _] = self.blocks.map(|n| u64::from(n.max(1)));
+        [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
+    }
+
+    /// What the kernel's descriptor says.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// What of the code that can be reached is not emulated: addresses as a disassembly prints them, and why. Such code only
+    /// fails when it is run.
+    pub fn refusals(&self, memory: &dyn Memory) -> Vec<(u64, String)> {
+        let start = self.start();
+        let collect = |refusals: &std::collections::HashMap<usize, String>, pcs: &[u64]| {
+            let mut found: Vec<(u64, String)> = refusals
+                .iter()
+                .filter(|&(&at, _)| at + 1 < pcs.len())
+                .map(|(&at, why)| (pcs[at].wrapping_sub(self.base), why.clone()))
+                .collect();
+            found.sort();
+            found
+        };
+        if self.descriptor.wave_size == 32 {
+            let program = self.narrow_program(start, memory);
+            collect(&program.refusals, &program.pcs)
+        } else {
+            let program = self.wide_program(start, memory);
+            collect(&program.refusals, &program.pcs)
+        }
+    }
+
+    /// Runs all blocks on this thread.
+    pub fn run(&self, worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
+        (0..self.block_count()).try_for_each(|n| self.run_block(self.block_at(n), worker, memory))
+    }
+
+    /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker.
+    pub fn run_block(&self, block: [u32; 3], worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
+        if !self.facts().fast && !HAS_PORTABLE {
+            let why =
+                "this build of vgpu needs a CPU with AVX2 and FMA; build it with the feature `portable` for others";
+            return Err(Failure::launch(why));
+        }
+        let Worker { narrow, wide, counters } = worker;
+        if self.descriptor.wave_size == 32 {
+            self.run_waves::<32>(block, narrow, counters, memory, &|launch, address| {
+                launch.narrow_program(address, memory)
+            })
+        } else {
+            self.run_waves::<64>(block, wide, counters, memory, &|launch, address| launch.wide_program(address, memory))
+        }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts { descriptor: &self.descriptor, fast: has_vectors() && !self.options.portable }
+    }
+
+    fn cache(&self) -> &CodeCache {
+        match &self.code {
+            Code::Kernel(kernel) => kernel.cache(),
+            Code::Cache(cache) => cache,
+        }
+    }
+
+    fn read_code(&self, address: u64, memory: &dyn Memory) -> Option<Vec<u8>> {
+        let own = self.image.iter().find(|span| span.contains(address, 4)).copied();
+        let span = own.or_else(|| memory.find(address))?;
+        if address % 4 != 0 || !span.contains(address, 4) {
+            return None;
+        }
+        let count = (span.end - address).min(16) & !3;
+        let mut bytes = Vec::with_capacity(16);
+        for n in 0..count / 4 {
+            // SAFETY: inside a span that may be read.
+            bytes.extend(unsafe { memory::load_u32(address + 4 * n) }.to_le_bytes());
+        }
+        Some(bytes)
+    }
+
+    fn narrow_program(&self, address: u64, memory: &dyn Memory) -> Arc<Program<32>> {
+        let facts = self.facts();
+        let key = (address, self.descriptor.vgprs, self.descriptor.accum_offset, facts.fast);
+        self.cache().narrow(key, || Program::new(&facts, address, &|at| self.read_code(at, memory)))
+    }
+
+    fn wide_program(&self, address: u64, memory: &dyn Memory) -> Arc<Program<64>> {
+        let facts = self.facts();
+        let key = (address, self.descriptor.vgprs, self.descriptor.accum_offset, facts.fast);
+        self.cache().wide(key, || Program::new(&facts, address, &|at| self.read_code(at, memory)))
+    }
+
+    fn run_waves<const L: usize>(
+        &self,
+        block: [u32; 3],
+        pool: &mut Pool<L>,
+        counters: &mut Counters,
+        memory: &dyn Memory,
+        program: &dyn Fn(&Self, u64) -> Arc<Program<L>>,
+    ) -> Result<(), Failure> {
+        if (0..3).any(|n| block[n] >= self.blocks[n]) {
+            return Err(Failure::launch(format!("block {block:?} is outside of the grid {:?}", self.blocks)));
+        }
+        let mut lds = std::mem::take(&mut pool.lds);
+        lds.clear();
+        // Poison, so that what nobody wrote is no zero.
+        lds.resize(self.lds_bytes as usize, 0xa5);
+        let mut machine = Machine {
+            arch: self.descriptor.arch,
+            memory,
+            image: &self.image,
+            accuracy: self.options.accuracy,
+            lds,
+            lds_bytes: self.lds_bytes as usize,
+            cache: [Span::EMPTY; CACHED_SPANS],
+            trouble: None,
+            checked: true,
+            clock: 0,
+            tracker: std::mem::take(&mut pool.tracker),
+            block,
+            counters: std::mem::take(counters),
+            counting: self.options.count,
+        };
+        machine.tracker.on = self.options.checks;
+        machine.tracker.start(self.lds_bytes as usize);
+        let mut programs = vec![program(self, self.start())];
+        let count = self.init_waves(block, &mut pool.waves, memory)?;
+        if self.options.count {
+            machine.counters.blocks += 1;
+            machine.counters.waves += count as u64;
+        }
+        let result = self.schedule(&mut pool.waves[..count], &mut programs, &mut machine, program);
+        pool.lds = std::mem::take(&mut machine.lds);
+        pool.tracker = std::mem::take(&mut machine.tracker);
+        *counters = std::mem::take(&mut machine.counters);
+        result
+    }
+
+    /// The first instruction that runs. Code that has its arguments preloaded starts 256 bytes later.
+    fn start(&self) -> u64 {
+        if self.descriptor.preload & 127 != 0 {
+            self.entry.wrapping_add(256)
+        } else {
+            self.entry
+        }
+    }
+
+    /// Sets up the registers of a block's waves as the hardware does, and says how many there are.
+    fn init_waves<const L: usize>(
+        &self,
+        block: [u32; 3],
+        waves: &mut Vec<Wave<L>>,
+        memory: &dyn Memory,
+    ) -> Result<usize, Failure> {
+        let descriptor = &self.descriptor;
+        // A block at the edge of the grid may be smaller.
+        let size: [u32; 3] =
+            std::array::from_fn(|n| self.block[n].min(self.grid[n].saturating_sub(block[n] * self.block[n])));
+        let threads: usize = size.iter().map(|&n| n as usize).product();
+        let count = threads.div_ceil(L);
+        while waves.len() < count {
+            waves.push(Wave::new());
+        }
+        let scalars = self.scalars(block, memory)?;
+        for (id, wave) in waves.iter_mut().enumerate().take(count) {
+            wave.reset(descriptor.vgprs, self.private_bytes.div_ceil(4) as usize);
+            wave.id = id;
+            wave.mode = descriptor.mode;
+            for &(index, value) in &scalars {
+                if index < 124 {
+                    wave.s[index] = value;
+                }
+            }
+            let filled = self.system_registers(wave, block, id, threads);
+            if self.options.checks.any() {
+                let rows = if descriptor.arch.packs_work_item_id() {
+                    1
+                } else {
+                    1 + descriptor.work_item_dimensions() as usize
+                };
+                let caller = scalars.iter().map(|&(index, _)| index);
+                wave.watch.start(wave.v.len(), rows, caller.chain(filled));
+            }
+            let on = (threads - id * L).min(L);
+            wave.set_exec(if on == 64 { u64::MAX } else { (1 << on) - 1 });
+            let dimensions = descriptor.work_item_dimensions();
+            for lane in 0..L {
+                let item = (id * L + lane) as u32;
+                let [x, y, z] = [item % size[0], item / size[0] % size[1], item / size[0] / size[1]];
+                if descriptor.arch.packs_work_item_id() {
+                    let y = if dimensions >= 1 { y } else { 0 };
+                    let z = if dimensions >= 2 { z } else { 0 };
+                    wave.v[0][lane] = x | y << 10 | z << 20;
+                } else {
+                    wave.v[0][lane] = x;
+                    for (row, value) in [(1, y), (2, z)] {
+                        if dimensions >= row && (row as usize) < descriptor.vgprs {
+                            wave.v[row as usize][lane] = value;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// The scalar registers that the caller fills: dense, in the order of the properties.
+    fn scalars(&self, _block: [u32; 3], memory: &dyn Memory) -> Result<Vec<(usize, u32)>, Failure> {
+        let mut values = Vec::new();
+        let mut push = |value: u64, words: usize| {
+            for n in 0..words {
+                values.push((values.len(), (value >> (32 * n)) as u32));
+            }
+        };
+        let has = |bit: u32| self.descriptor.properties >> bit & 1 != 0;
+        let packet = self.packet.0.as_ptr() as u64;
+        if has(0) {
+            // A buffer resource that vector memory recognises as private memory.
+            push(u64::from(PRIVATE_APERTURE & 0xffff | 0x2000 | 1 << 31) << 32, 2);
+            push(u64::from(u32::MAX), 2);
+        }
+        if has(1) {
+            push(packet, 2);
+        }
+        if has(2) {
+            // There is no queue; code that reads it fails at address 0.
+            push(0, 2);
+        }
+        if has(3) {
+            push(self.kernarg, 2);
+        }
+        if has(4) {
+            push(0, 2);
+        }
+        if has(5) {
+            push(0, 2);
+        }
+        if has(6) {
+            push(u64::from(self.private_bytes), 1);
+        }
+        let (length, offset) = (u64::from(self.descriptor.preload & 127), u64::from(self.descriptor.preload >> 7));
+        if length > 0 {
+            let bytes = read_bytes(memory, self.kernarg + 4 * offset, 4 * length as usize)
+                .filter(|bytes| bytes.len() == 4 * length as usize)
+                .ok_or_else(|| Failure::launch("the arguments to be preloaded cannot be read"))?;
+            for word in bytes.chunks_exact(4) {
+                push(little(word, 0, 4).unwrap_or(0), 1);
+            }
+        }
+        Ok(values)
+    }
+
+    /// The registers that the hardware fills: block ids, the wave's place, the offset of private memory.
+    fn system_registers<const L: usize>(
+        &self,
+        wave: &mut Wave<L>,
+        block: [u32; 3],
+        id: usize,
+        threads: usize,
+    ) -> Vec<usize> {
+        let descriptor = &self.descriptor;
+        let mut filled = Vec::new();
+        if descriptor.arch.generation() >= 12 {
+            filled.extend([7, 8, 9].map(|n| usize::from(scalar::TTMP) + n));
+            wave.s[usize::from(scalar::TTMP) + 9] = block[0];
+            wave.s[usize::from(scalar::TTMP) + 7] = block[1] & 0xffff | block[2] << 16;
+            // The wave's number in its block.
+            wave.s[usize::from(scalar::TTMP) + 8] = (id as u32) << 25;
+        }
+        let mut next = descriptor.user_sgprs;
+        let mut push = |value: u32| {
+            if next < 104 {
+                wave.s[next] = value;
+                filled.push(next);
+            }
+            next += 1;
+        };
+        if descriptor.arch.generation() < 12 {
+            for (n, &id) in block.iter().enumerate() {
+                if descriptor.wants_block_id(n) {
+                    push(id);
+                }
+            }
+        }
+        if descriptor.wants_block_info() {
+            push(threads.div_ceil(L) as u32 | (id as u32) << 6);
+        }
+        if descriptor.wants_scratch() && !descriptor.arch.sets_flat_scratch() {
+            push(0);
+        }
+        filled
+    }
+
+    /// Runs waves until all have ended.
+    fn schedule<const L: usize>(
+        &self,
+        waves: &mut [Wave<L>],
+        programs: &mut Vec<Arc<Program<L>>>,
+        machine: &mut Machine<'_>,
+        program: &dyn Fn(&Self, u64) -> Arc<Program<L>>,
+    ) -> Result<(), Failure> {
+        let mut order: Vec<usize> = (0..waves.len()).collect();
+        let mut random =
+            Random(self.options.seed ^ machine.block.iter().fold(0, |sum, &n| sum * 0x1_0001 + u64::from(n)));
+        let turn = if self.options.switch_every == 0 { u64::MAX } else { u64::from(self.options.switch_every) };
+        loop {
+            if self.options.seed != 0 {
+                for n in (1..order.len()).rev() {
+                    order.swap(n, random.below(n + 1));
+                }
+            }
+            for &n in &order {
+                let wave = &mut waves[n];
+                if wave.state != State::Running {
+                    continue;
+                }
+                let budget = if self.options.seed != 0 && turn != u64::MAX { 1 + random.next() % turn } else { turn };
+                self.run_wave(wave, programs, machine, budget, program)?;
+            }
+            if waves.iter().all(|wave| wave.state == State::Ended) {
+                return Ok(());
+            }
+            // Waves that have ended no longer count at a barrier.
+            if waves.iter().all(|wave| wave.state != State::Running) {
+                for wave in waves.iter_mut().filter(|wave| wave.state == State::AtBarrier) {
+                    wave.state = State::Running;
+                }
+                machine.passed_barrier();
+            }
+        }
+    }
+
+    /// Runs a wave until its budget is spent, a barrier, or its end.
+    fn run_wave<const L: usize>(
+        &self,
+        wave: &mut Wave<L>,
+        programs: &mut Vec<Arc<Program<L>>>,
+        machine: &mut Machine<'_>,
+        mut budget: u64,
+        program: &dyn Fn(&Self, u64) -> Arc<Program<L>>,
+    ) -> Result<(), Failure> {
+        let watched = self.options.count || self.options.checks.any();
+        loop {
+            let current = programs[wave.program].clone();
+            let allowed = budget.min(self.options.limit.saturating_sub(wave.steps));
+            let (flow, steps) = if watched {
+                crate::checks::run_watched(wave, &current, machine, allowed)
+            } else {
+                run_plain(wave, &current, machine, allowed)
+            };
+            wave.steps += steps;
+            machine.clock += steps;
+            budget -= steps.min(budget);
+            match flow {
+                Flow::Barrier => {
+                    wave.state = State::AtBarrier;
+                    return Ok(());
+                }
+                Flow::End => {
+                    wave.state = State::Ended;
+                    return Ok(());
+                }
+                Flow::Fail => return Err(self.report(wave, &current, machine)),
+                Flow::Jump => {
+                    let known =
+                        programs.iter().enumerate().find_map(|(n, program)| Some((n, program.find(wave.jump)?)));
+                    if let Some((n, pc)) = known {
+                        (wave.program, wave.pc) = (n, pc);
+                        continue;
+                    }
+                    let more = program(self, wave.jump);
+                    wave.pc = more.find(wave.jump).unwrap_or(0);
+                    wave.program = programs.len();
+                    programs.push(more);
+                }
+                Flow::Next => {
+                    if wave.steps >= self.options.limit {
+                        let why = format!("a wave ran {} instructions and has not ended", wave.steps);
+                        machine.fail(Cause::Limit, None, why);
+                        wave.pc += 1;
+                        return Err(self.report(wave, &current, machine));
+                    }
+                    if budget == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Words for what went wrong at the wave's last instruction.
+    fn report<const L: usize>(&self, wave: &Wave<L>, program: &Program<L>, machine: &mut Machine<'_>) -> Failure {
+        let at = wave.pc.wrapping_sub(1);
+        let trouble = machine.trouble.take();
+        let (cause, lane, mut message) = match trouble {
+            Some(trouble) => (trouble.cause, trouble.lane, trouble.message),
+            None => (Cause::Jump, None, "jumped to where no code is".to_owned()),
+        };
+        if let Some(why) = program.refusals.get(&at).filter(|_| message.is_empty()) {
+            message = why.clone();
+        }
+        let pc = program.pcs.get(at).copied().unwrap_or(0);
+        let text = program
+            .insts
+            .get(at)
+            .and_then(Option::as_ref)
+            .map_or_else(String::new, |inst| crate::disasm::text(self.descriptor.arch, L, inst));
+        let place = Place {
+            kernel: self.name.clone(),
+            block: machine.block,
+            wave: wave.id,
+            lane,
+            pc: pc.wrapping_sub(self.base),
+            text,
+        };
+        Failure { cause, message, place: Some(place) }
+    }
+}
+
+/// The loop: an operation after the other.
+#[inline(never)]
+fn run_plain<const L: usize>(
+    wave: &mut Wave<L>,
+    program: &Program<L>,
+    machine: &mut Machine<'_>,
+    budget: u64,
+) -> (Flow, u64) {
+    let ops = program.ops.as_slice();
+    let mut left = budget;
+    while left > 0 {
+        let Some(op) = ops.get(wave.pc) else { return (Flow::Fail, budget - left) };
+        wave.pc += 1;
+        left -= 1;
+        // SAFETY: the handler was picked for this CPU when the program was made.
+        let flow = unsafe { (op.run)(wave, op, machine) };
+        if flow != Flow::Next {
+            return (flow, budget - left);
+        }
+    }
+    (Flow::Next, budget)
+}
+
+/// Bytes of memory, where all of them may be read.
+fn read_bytes(memory: &dyn Memory, address: u64, count: usize) -> Option<Vec<u8>> {
+    let span = memory.find(address)?;
+    if !span.contains(address, count as u64) {
+        return None;
+    }
+    // SAFETY: inside a span that may be read.
+    Some((0..count as u64).map(|n| unsafe { memory::load_u8(address + n) }).collect())
+}
+
+/// Numbers for schedules: small, and the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
