@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 /// What AMD's run-time compiler is asked for, besides the target.
-pub const RUN_TIME_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-O3"];
+pub const RUN_TIME_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-O3", "-ffp-contract=on"];
 
 /// Where an object came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
     // A checked device needs objects with checks in them, which are not built ahead of time.
     if !device.is_checked() {
         let image = match platform.kind() {
-            PlatformKind::Amd => {
+            PlatformKind::Amd | PlatformKind::Host if device.arch().starts_with("gfx") => {
                 Arch::parse(device.arch()).ok().and_then(|arch| module.image_for(&arch, (major, minor)))
             }
             _ => module.image(device.base_arch()),
@@ -66,7 +66,7 @@ pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
             return Ok(Object { bytes, origin: Origin::Embedded(image.target) });
         }
     }
-    if platform.kind() == PlatformKind::Amd {
+    if platform.kind() == PlatformKind::Amd || device.is_emulated() {
         return for_arch(module, device.arch());
     }
     // The launch layer keeps to small grids, so that the embedded device need not compile every kernel a second time for huge

@@ -58,7 +58,7 @@ impl Profile {
             log::info!("{reason}");
         }
         log::debug!("{arch}");
-        let (limits, gpu) = (device.limits(), device.platform().is_gpu());
+        let (limits, gpu) = (device.limits(), device.is_gpu());
         let least = LEAST_THREADS * arch.compute_units_per_unit.value;
         Self {
             arch,

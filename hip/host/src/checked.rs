@@ -188,7 +188,7 @@ impl Arena {
 
     /// A kernel that does not keep the shadow is about to run: whatever buffers its arguments point to may be written.
     pub fn give_up_on_arguments(&self, launch: &Launch) {
-        let words = launch.function.kernel().args_bytes as usize / 8;
+        let words = launch.function.entry.args_bytes() / 8;
         for word in 0..words {
             // SAFETY: packed arguments have that many bytes, aligned to 16.
             let address = unsafe { launch.arguments.as_ptr().cast::<usize>().add(word).read() };

@@ -2,6 +2,7 @@
 //! [`configure`] or else from the environment, is settled at first use, and never changes after that.
 
 use crate::exec::Order;
+use crate::target::Target;
 use std::sync::{Mutex, OnceLock};
 
 /// How the embedded device presents itself.
@@ -11,6 +12,13 @@ pub struct Options {
     pub devices: usize,
     /// Wave sizes, 32 or 64, cycled over the devices (`HIP_HOST_WAVE`, default 32).
     pub wave_sizes: Vec<u32>,
+    /// What the devices run, cycled over them (`HIP_HOST_ARCH`, such as `host` or `gfx1100,gfx90a`; default `host`). An architecture of
+    /// AMD's is a GPU in software, which runs the machine code that a card would.
+    pub targets: Vec<Target>,
+    /// How emulated GPUs run: what is checked (`HIP_HOST_CHECKS=1`) and how exact their approximate operations are
+    /// (`HIP_HOST_ACCURACY`: `exact`, `coarse`, `up` or `down`).
+    #[cfg(feature = "emulator")]
+    pub emulator: vgpu::Options,
     /// Whether memory errors in kernels are looked for (`HIP_HOST_CHECKED=1`). Slower, and kernels must be compiled for it.
     pub checked: bool,
     /// Threads that run the blocks of a grid (`HIP_HOST_THREADS`, default: one per processor).
@@ -32,6 +40,9 @@ impl Default for Options {
         Self {
             devices: 1,
             wave_sizes: vec![32],
+            targets: vec![Target::Host],
+            #[cfg(feature = "emulator")]
+            emulator: vgpu::Options::default(),
             checked: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: physical_memory(),
@@ -51,6 +62,26 @@ impl Options {
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let set = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let mut options = Self::default();
+        if let Some(value) = set("HIP_HOST_ARCH") {
+            options.targets = Target::list(&value).map_err(|why| format!("HIP_HOST_ARCH={value}: {why}"))?;
+            options.devices = options.targets.len();
+        }
+        #[cfg(feature = "emulator")]
+        {
+            if let Some(value) = set("HIP_HOST_CHECKS") {
+                let all = switch("HIP_HOST_CHECKS", &value)?;
+                options.emulator.checks = if all { vgpu::Checks::ALL } else { vgpu::Checks::default() };
+            }
+            if let Some(value) = set("HIP_HOST_ACCURACY") {
+                options.emulator.accuracy = match value.as_str() {
+                    "exact" => vgpu::Accuracy::Exact,
+                    "coarse" => vgpu::Accuracy::Coarse,
+                    "up" => vgpu::Accuracy::Up,
+                    "down" => vgpu::Accuracy::Down,
+                    _ => return Err(bad("HIP_HOST_ACCURACY", &value, "exact, coarse, up or down")),
+                };
+            }
+        }
         if let Some(value) = set("HIP_HOST_DEVICES") {
             options.devices =
                 value.parse().map_err(|_| bad("HIP_HOST_DEVICES", &value, "a number of devices, such as 2"))?;
@@ -103,6 +134,9 @@ impl Options {
                 self.wave_sizes
             ));
         }
+        if self.targets.is_empty() {
+            return Err("a device runs code for some target; set HIP_HOST_ARCH to host or gfx1100".to_owned());
+        }
         if !(1..=1024).contains(&self.threads) {
             return Err(format!(
                 "the embedded device runs on 1 to 1024 threads, not {}; set HIP_HOST_THREADS accordingly",
@@ -121,11 +155,15 @@ impl Options {
         Ok(())
     }
 
-    /// The wave size of each visible device, in the order in which the program sees them.
-    pub(crate) fn visible_waves(&self) -> Vec<u32> {
+    /// Target and wave size of each visible device, in the order in which the program sees them.
+    pub(crate) fn visible_devices(&self) -> Vec<(Target, u32)> {
         let all: Vec<usize> = (0..self.devices).collect();
         let seen = self.visible.as_ref().unwrap_or(&all);
-        seen.iter().map(|ordinal| self.wave_sizes[ordinal % self.wave_sizes.len()]).collect()
+        let device = |ordinal: &usize| {
+            let target = self.targets[ordinal % self.targets.len()];
+            (target, target.wave(self.wave_sizes[ordinal % self.wave_sizes.len()]))
+        };
+        seen.iter().map(device).collect()
     }
 }
 
@@ -219,7 +257,12 @@ mod tests {
         let options =
             read(&[("HIP_HOST_DEVICES", "3"), ("HIP_HOST_WAVE", "32,64"), ("HIP_HOST_MEMORY", "512M")]).unwrap();
         assert_eq!((options.devices, options.memory), (3, 512 << 20));
-        assert_eq!(options.visible_waves(), [32, 64, 32]);
+        let waves: Vec<u32> = options.visible_devices().iter().map(|(_, wave)| *wave).collect();
+        assert_eq!(waves, [32, 64, 32]);
+        let mixed = read(&[("HIP_HOST_ARCH", "host,gfx1100,gfx90a")]).unwrap();
+        let seen: Vec<String> =
+            mixed.visible_devices().iter().map(|(target, wave)| format!("{target} {wave}")).collect();
+        assert_eq!(seen, ["host 32", "gfx1100 32", "gfx90a 64"]);
         assert_eq!(read(&[("HIP_HOST_ORDER", "random:7")]).unwrap().order, Some(Order::Random(7)));
         assert_eq!(read(&[("HIP_HOST_MEMORY", "2GiB")]).unwrap().memory, 2 << 30);
     }
@@ -245,6 +288,8 @@ mod tests {
             ("HIP_HOST_THREADS", "0"),
             ("HIP_HOST_MEMORY", "8 apples"),
             ("HIP_HOST_ORDER", "sideways"),
+            ("HIP_HOST_ARCH", "gfx7"),
+            ("HIP_HOST_ACCURACY", "roughly"),
         ] {
             let why = read(&[(name, value)]).expect_err(name);
             assert!(why.contains(name), "{why}");

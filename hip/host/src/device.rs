@@ -3,6 +3,7 @@
 
 use crate::config;
 use crate::stream::Stream;
+use crate::target::Target;
 use hip_abi::hipError_t;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ pub(crate) const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// One virtual device.
 pub(crate) struct Device {
     pub ordinal: usize,
+    pub target: Target,
     pub wave: u32,
     pub memory: u64,
     used: AtomicU64,
@@ -39,8 +41,9 @@ thread_local! {
 pub(crate) fn all() -> Result<&'static [Device], hipError_t> {
     let made = DEVICES.get_or_init(|| {
         let options = config::options().map_err(|_| hipError_t::hipErrorNotInitialized)?;
-        let make = |(ordinal, wave)| Device {
+        let make = |(ordinal, (target, wave))| Device {
             ordinal,
+            target,
             wave,
             memory: options.memory,
             used: AtomicU64::new(0),
@@ -49,7 +52,7 @@ pub(crate) fn all() -> Result<&'static [Device], hipError_t> {
             failure: AtomicU32::new(0),
             peers: Mutex::default(),
         };
-        let devices: Vec<Device> = options.visible_waves().into_iter().enumerate().map(make).collect();
+        let devices: Vec<Device> = options.visible_devices().into_iter().enumerate().map(make).collect();
         if devices.is_empty() {
             return Err(hipError_t::hipErrorNoDevice);
         }
@@ -166,16 +169,17 @@ impl Device {
     /// What a person reads: the processor and the threads in use.
     pub fn name(&self) -> String {
         let threads = config::options().map_or(1, |options| options.threads);
-        format!("Embedded device ({}, {threads} thread{})", processor(), if threads == 1 { "" } else { "s" })
+        let (kind, plural) = (self.target, if threads == 1 { "" } else { "s" });
+        match kind {
+            Target::Host => format!("Embedded device ({}, {threads} thread{plural})", processor()),
+            #[cfg(feature = "emulator")]
+            Target::Amd(_) => format!("Emulated {kind} ({threads} thread{plural})"),
+        }
     }
 
     /// The architecture that code objects must be made for.
     pub fn arch(&self) -> &'static str {
-        if is_checked() {
-            "host:checked+"
-        } else {
-            "host"
-        }
+        self.target.arch(is_checked())
     }
 }
 

@@ -2,6 +2,7 @@
 //! `dlopen`. Every load is an instance of its own, with its own globals, and goes away when dropped.
 
 use crate::module_abi::{Kernel, Module, Runtime, ABI, MODULE_SYMBOL};
+use crate::target::Target;
 use std::ffi::{c_void, CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -9,7 +10,7 @@ use std::ptr::NonNull;
 /// Bytes of the ELF header of a 64-bit object.
 const HEADER_BYTES: usize = 64;
 const MAGIC: &[u8] = b"\x7fELF";
-const NOT_ELF: &str = "the image is not an ELF file; the embedded device loads what it compiled itself";
+const NOT_ELF: &str = "the image is not an ELF file; the embedded device loads what was compiled for it";
 
 /// A loaded code object. Its kernels and globals live as long as it does.
 pub(crate) struct Image {
@@ -36,17 +37,8 @@ impl Image {
     /// # Safety
     /// `start` points to a complete ELF file, or to readable bytes of which one of the first four is not ELF's.
     pub unsafe fn load(start: *const c_void, runtime: &Runtime) -> Result<Self, String> {
-        // SAFETY: the caller vouches for the bytes up to the first wrong one, and for all of them where none is.
-        let bytes = unsafe {
-            if !MAGIC.iter().enumerate().all(|(at, byte)| start.cast::<u8>().add(at).read() == *byte) {
-                return Err(NOT_ELF.into());
-            }
-            let header = std::slice::from_raw_parts(start.cast::<u8>(), HEADER_BYTES);
-            let tables = Tables::of(header)?;
-            let size = tables.bytes(std::slice::from_raw_parts(start.cast::<u8>(), tables.end()?))?;
-            std::slice::from_raw_parts(start.cast::<u8>(), size)
-        };
-        Self::from_bytes(bytes, runtime)
+        // SAFETY: the caller's promise.
+        Self::from_bytes(unsafe { elf_bytes(start, Target::Host) }?, runtime)
     }
 
     /// Loads the object in `bytes`.
@@ -192,6 +184,23 @@ fn loader_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// The object at `start`, which has the size that its headers say.
+///
+/// # Safety
+/// `start` points to a complete ELF file, or to readable bytes of which one of the first four is not ELF's.
+pub(crate) unsafe fn elf_bytes<'a>(start: *const c_void, target: Target) -> Result<&'a [u8], String> {
+    // SAFETY: the caller vouches for the bytes up to the first wrong one, and for all of them where none is.
+    unsafe {
+        if !MAGIC.iter().enumerate().all(|(at, byte)| start.cast::<u8>().add(at).read() == *byte) {
+            return Err(NOT_ELF.into());
+        }
+        let header = std::slice::from_raw_parts(start.cast::<u8>(), HEADER_BYTES);
+        let tables = Tables::of(header, target)?;
+        let size = tables.bytes(std::slice::from_raw_parts(start.cast::<u8>(), tables.end()?))?;
+        Ok(std::slice::from_raw_parts(start.cast::<u8>(), size))
+    }
+}
+
 /// Where an ELF file keeps its two tables.
 struct Tables {
     program: (usize, usize, usize),
@@ -199,7 +208,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(header: &[u8]) -> Result<Self, String> {
+    fn of(header: &[u8], target: Target) -> Result<Self, String> {
         if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
             return Err(NOT_ELF.into());
         }
@@ -207,12 +216,18 @@ impl Tables {
             return Err("the image is not a 64-bit little-endian ELF file".into());
         }
         let machine = half(header, 18);
-        // 62 x86-64, 183 AArch64; AMD's own objects are 224.
-        let (ours, name) = if cfg!(target_arch = "aarch64") { (183, "AArch64") } else { (62, "x86-64") };
+        let ours = target.elf_machine();
         if machine != ours {
+            let name = |machine| match machine {
+                62 => " (x86-64)",
+                183 => " (AArch64)",
+                224 => " (an AMD GPU)",
+                _ => "",
+            };
             return Err(format!(
-                "the image is for ELF machine {machine}{}, not for {name} ({ours}); compile the kernel for the embedded device",
-                if machine == 224 { " (an AMD GPU)" } else { "" }
+                "the image is for ELF machine {machine}{}, not for {ours}{}; compile the kernel for {target}",
+                name(machine),
+                name(ours)
             ));
         }
         Ok(Self {

@@ -16,6 +16,7 @@
 mod abi;
 mod checked;
 mod clock;
+mod code;
 mod command;
 mod compile;
 mod config;
@@ -34,6 +35,7 @@ mod rtc;
 mod scan;
 mod signal;
 mod stream;
+mod target;
 mod task;
 
 pub use abi::table;
@@ -44,4 +46,5 @@ pub use memory::{live_allocations, Allocation, Kind};
 pub use module::{argument_sizes, launches};
 pub use report::take_report;
 pub use rtc::rtc_table;
+pub use target::Target;
 pub use task::enqueue;

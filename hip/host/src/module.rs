@@ -1,10 +1,10 @@
 //! Loaded modules and their kernels. What a code object looks like inside is the business of `image`; who may still use it after it
 //! was unloaded is decided here: a queued launch keeps its module loaded until it has run.
 
+use crate::code::{Code, Entry};
 use crate::handles::Handles;
-use crate::image::Image;
 use crate::module_abi::Kernel;
-use crate::{exec, memory};
+use crate::{device, exec, memory};
 use hip_abi::{hipError_t, hipFunction_t, hipModule_t};
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A loaded code object.
 pub(crate) struct Module {
-    pub image: Image,
+    pub code: Code,
     pub device: usize,
     /// Addresses of `__device__` variables that were asked for, and so are known as device memory.
     globals: Mutex<Vec<usize>>,
@@ -21,7 +21,7 @@ pub(crate) struct Module {
 /// A kernel of a module.
 pub(crate) struct Function {
     pub module: Arc<Module>,
-    kernel: *const Kernel,
+    pub entry: Entry,
     /// How often it has begun to run.
     launches: AtomicU64,
 }
@@ -32,10 +32,14 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// The entry of the module's table.
-    pub fn kernel(&self) -> &Kernel {
-        // SAFETY: points into the module, which is loaded as long as this exists.
-        unsafe { &*self.kernel }
+    /// The entry of the module's table, where it is code for the processor.
+    pub fn native(&self) -> Option<&Kernel> {
+        match &self.entry {
+            // SAFETY: points into the module, which is loaded as long as this exists.
+            Entry::Native(kernel) => Some(unsafe { &**kernel }),
+            #[cfg(feature = "emulator")]
+            Entry::Amd(_) => None,
+        }
     }
 
     /// Counts a launch that begins.
@@ -45,8 +49,7 @@ impl Function {
 
     /// The kernel's name.
     pub fn name(&self) -> String {
-        // SAFETY: names in a module's table are C strings.
-        unsafe { CStr::from_ptr(self.kernel().name) }.to_string_lossy().into_owned()
+        self.entry.name()
     }
 }
 
@@ -66,12 +69,13 @@ static FUNCTIONS: Handles<Function> = Handles::new(0x58);
 /// # Safety
 /// `image` points to a whole code object.
 pub(crate) unsafe fn load(device: usize, image: *const c_void) -> Result<hipModule_t, hipError_t> {
+    let target = device::get(device as i32)?.target;
     // SAFETY: the caller's promise.
-    let image = unsafe { Image::load(image, exec::services()) }.map_err(|why| {
+    let code = unsafe { Code::load(image, target, exec::services()) }.map_err(|(error, why)| {
         log::error!("hipModuleLoadData: {why}");
-        hipError_t::hipErrorInvalidImage
+        error
     })?;
-    Ok(hipModule_t(MODULES.insert(Arc::new(Module { image, device, globals: Mutex::default() }))))
+    Ok(hipModule_t(MODULES.insert(Arc::new(Module { code, device, globals: Mutex::default() }))))
 }
 
 /// Takes the handle and those of its kernels back.
@@ -88,8 +92,8 @@ fn resolve(handle: hipModule_t) -> Result<Arc<Module>, hipError_t> {
 /// The kernel of that name.
 pub(crate) fn function(handle: hipModule_t, name: &CStr) -> Result<hipFunction_t, hipError_t> {
     let module = resolve(handle)?;
-    let kernel: *const Kernel = module.image.kernel(name).ok_or(hipError_t::hipErrorNotFound)?;
-    Ok(hipFunction_t(FUNCTIONS.insert(Arc::new(Function { module, kernel, launches: AtomicU64::new(0) }))))
+    let entry = module.code.kernel(name).ok_or(hipError_t::hipErrorNotFound)?;
+    Ok(hipFunction_t(FUNCTIONS.insert(Arc::new(Function { module, entry, launches: AtomicU64::new(0) }))))
 }
 
 /// The kernel behind a handle.
@@ -100,13 +104,7 @@ pub(crate) fn resolve_function(handle: hipFunction_t) -> Result<Arc<Function>, h
 /// The bytes of each parameter of a kernel, which HIP itself has no call for; `None` for a handle that means nothing here.
 pub fn argument_sizes(function: hipFunction_t) -> Option<Vec<usize>> {
     let function = resolve_function(function).ok()?;
-    let kernel = function.kernel();
-    if kernel.arg_count == 0 {
-        return Some(Vec::new());
-    }
-    // SAFETY: the compiler side wrote count and array together, and the module is loaded.
-    let sizes = unsafe { std::slice::from_raw_parts(kernel.arg_sizes, kernel.arg_count as usize) };
-    Some(sizes.iter().map(|&size| size as usize).collect())
+    Some((0..function.entry.arg_count()).map(|index| function.entry.argument(index).1).collect())
 }
 
 /// How often the kernel behind this handle has begun to run, launches of graphs included; `None` for a handle that means nothing here.
@@ -117,7 +115,7 @@ pub fn launches(function: hipFunction_t) -> Option<u64> {
 /// Address and size of a `__device__` or `__constant__` variable, which counts as device memory from here on.
 pub(crate) fn global(handle: hipModule_t, name: &CStr) -> Result<(usize, usize), hipError_t> {
     let module = resolve(handle)?;
-    let (address, bytes) = module.image.global(name).ok_or(hipError_t::hipErrorNotFound)?;
+    let (address, bytes) = module.code.global(name).ok_or(hipError_t::hipErrorNotFound)?;
     let address = address as usize;
     let mut globals = module.globals.lock().unwrap_or_else(PoisonError::into_inner);
     if !globals.contains(&address) {

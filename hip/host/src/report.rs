@@ -109,7 +109,8 @@ pub(crate) fn file_command(what: &str, address: usize) -> hipError_t {
     hipError_t::hipErrorIllegalAddress
 }
 
-fn keep(text: String) {
+/// Keeps a report that is a whole sentence already.
+pub(crate) fn keep(text: String) {
     log::error!("{text}");
     let mut reports = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
     if reports.len() == KEPT {
@@ -119,7 +120,7 @@ fn keep(text: String) {
 }
 
 /// Where an address lies with respect to the buffers there are.
-fn whereabouts(address: usize, bytes: usize) -> String {
+pub(crate) fn whereabouts(address: usize, bytes: usize) -> String {
     let size = |buffer: &Allocation| format!("a buffer of {} bytes (device {})", buffer.bytes, buffer.device);
     if let Some(buffer) = memory::find(address) {
         let end = buffer.address + buffer.bytes;

@@ -3,7 +3,7 @@
 
 use crate::driver::call;
 use crate::error::{Error, Result};
-use crate::platform::Platform;
+use crate::platform::{Platform, PlatformKind};
 use crate::pool::{PoolCounters, PoolStats};
 use crate::stream::{Stream, StreamInner};
 use hip_abi::{hipDeviceAttribute_t, hipDeviceProp_tR0000, hipDeviceProp_tR0600};
@@ -122,6 +122,16 @@ impl Device {
     /// What the device can hold at once.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// True for a GPU, emulated ones included; false for the embedded device, whose kernels are code for the processor.
+    pub fn is_gpu(&self) -> bool {
+        self.platform().is_gpu() || self.is_emulated()
+    }
+
+    /// True for an AMD GPU in software: its kernels are AMD's machine code.
+    pub fn is_emulated(&self) -> bool {
+        self.platform().kind() == PlatformKind::Host && self.arch().starts_with("gfx")
     }
 
     /// True on an embedded device in checked mode, where every buffer is an allocation of its own.

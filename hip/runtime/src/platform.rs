@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// The environment variable that forces a platform: `amd`, `host` or `cuda`.
+/// The environment variable that forces a platform: `amd`, `host` or `cuda`; or architectures, such as `gfx1100` or
+/// `gfx1100,gfx90a`, for AMD GPUs in software.
 pub const PLATFORM_VARIABLE: &str = "CANDLE_ROCM_PLATFORM";
 
 /// The implementations of HIP that this crate knows.
@@ -39,7 +40,7 @@ impl PlatformKind {
     fn from_name(name: &str) -> Result<Self> {
         let wanted = name.trim().to_ascii_lowercase();
         Self::ALL.into_iter().find(|kind| kind.name() == wanted).ok_or_else(|| {
-            Error::refused(format!("there is no platform named {name:?}; the platforms are amd, host and cuda"))
+            Error::refused(format!("there is no platform named {name:?}; the platforms are amd, host and cuda, and architectures of AMD GPUs to emulate (gfx1100)"))
         })
     }
 }
@@ -71,17 +72,29 @@ impl Platform {
     /// logger. `CANDLE_ROCM_PLATFORM=amd` refuses the embedded device.
     pub fn detect() -> Result<Self> {
         match std::env::var(PLATFORM_VARIABLE) {
-            Ok(name) if !name.trim().is_empty() => Self::start(
-                PlatformKind::from_name(&name)?,
-                &format!("{PLATFORM_VARIABLE}={} asks for it", name.trim()),
-            ),
+            Ok(name) if !name.trim().is_empty() => {
+                Self::by_name(&name, &format!("{PLATFORM_VARIABLE}={} asks for it", name.trim()))
+            }
             _ => Self::automatic(),
         }
     }
 
-    /// The platform of that name, `amd`, `host` or `cuda`. One that cannot start is an error that says what was tried.
+    /// The platform of that name, `amd`, `host` or `cuda`, or AMD GPUs in software by their architectures (`gfx1100,gfx90a`: two
+    /// devices). One that cannot start is an error that says what was tried.
     pub fn named(name: &str) -> Result<Self> {
-        Self::start(PlatformKind::from_name(name)?, "the program asked for it")
+        Self::by_name(name, "the program asked for it")
+    }
+
+    fn by_name(name: &str, why: &str) -> Result<Self> {
+        if name.trim().starts_with("gfx") {
+            // Emulated GPUs are devices of the embedded platform; everything but their code is shared.
+            let targets = hip_host::Target::list(name).map_err(Error::refused)?;
+            let from_env = hip_host::Options::from_env().map_err(Error::refused)?;
+            let options = hip_host::Options { devices: targets.len(), targets, ..from_env };
+            hip_host::configure(options).map_err(|why| Error::refused(format!("{name} cannot be emulated: {why}")))?;
+            return Self::start(PlatformKind::Host, why);
+        }
+        Self::start(PlatformKind::from_name(name)?, why)
     }
 
     fn automatic() -> Result<Self> {

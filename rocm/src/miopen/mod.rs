@@ -231,6 +231,7 @@ fn check(call: &str, status: miopenStatus_t) -> Result<()> {
 fn table_for(stream: &Stream) -> Option<&'static MiopenTable> {
     static LIBRARY: OnceLock<Option<MiopenTable>> = OnceLock::new();
     match stream.device().platform().kind() {
+        PlatformKind::Host if stream.device().is_emulated() => None,
         PlatformKind::Host => Some(host::table()),
         PlatformKind::Amd => {
             let load = || MiopenTable::load(&Search::default());

@@ -1,9 +1,10 @@
 //! Modules, kernels and launches.
 
 use super::{hip_functions, present, put, Outcome};
+use crate::code::Entry;
 use crate::command::{Arguments, Command, Launch};
 use crate::device::{MAX_BLOCK_THREADS, MAX_GRID, MAX_SHARED_BYTES};
-use crate::module_abi::{Dim, Kernel};
+use crate::module_abi::Dim;
 use crate::{config, device, module, stream};
 use hip_abi::{hipDeviceptr_t, hipError_t, hipFunction_attribute, hipFunction_t, hipModule_t, hipStream_t};
 use hip_abi::{HIP_LAUNCH_PARAM_BUFFER_POINTER, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END};
@@ -70,7 +71,7 @@ hip_functions! {
         if function.module.device != stream.device {
             return Err(hipError_t::hipErrorInvalidHandle);
         }
-        let arguments = pack(function.kernel(), params, extra)?;
+        let arguments = pack(&function.entry, params, extra)?;
         let ticket = stream.submit(Command::Launch(Launch { function, grid, block, shared_bytes, arguments }))?;
         if let Some(ticket) = ticket.filter(|_| config::options().is_ok_and(|options| options.launch_blocking)) {
             stream.wait_for(ticket);
@@ -123,21 +124,19 @@ fn check_geometry(grid: Dim, block: Dim, shared_bytes: u32) -> Outcome {
 ///
 /// # Safety
 /// As for `hipModuleLaunchKernel`: `params` has a pointer for each argument, or `extra` is a list that ends.
-unsafe fn pack(kernel: &Kernel, params: *mut *mut c_void, extra: *mut *mut c_void) -> Outcome<Arguments> {
-    let bytes = kernel.args_bytes as usize;
-    if kernel.arg_count == 0 {
-        return Arguments::pack(0, |_| Ok(()));
+unsafe fn pack(kernel: &Entry, params: *mut *mut c_void, extra: *mut *mut c_void) -> Outcome<Arguments> {
+    let (bytes, count) = (kernel.args_bytes(), kernel.arg_count());
+    if count == 0 {
+        return Arguments::pack(bytes, |_| Ok(()));
     }
     if !params.is_null() {
         return Arguments::pack(bytes, |start| {
-            for index in 0..kernel.arg_count as usize {
-                // SAFETY: the module's table has `arg_count` entries, the caller's list too, and every offset plus size lies
-                // within `args_bytes`.
+            for index in 0..count {
+                // SAFETY: the caller's list has an entry for each argument, and every offset plus size lies within `bytes`.
                 unsafe {
                     let argument = *params.add(index);
                     present(argument)?;
-                    let (offset, size) =
-                        (*kernel.arg_offsets.add(index) as usize, *kernel.arg_sizes.add(index) as usize);
+                    let (offset, size) = kernel.argument(index);
                     std::ptr::copy_nonoverlapping(argument.cast::<u8>(), start.add(offset), size);
                 }
             }
@@ -146,11 +145,8 @@ unsafe fn pack(kernel: &Kernel, params: *mut *mut c_void, extra: *mut *mut c_voi
     }
     // SAFETY: the caller's promise.
     let (packed, given) = unsafe { packed_arguments(extra)? };
-    // SAFETY: the table has `arg_count` entries, at least one.
-    let needed = unsafe {
-        let last = kernel.arg_count as usize - 1;
-        *kernel.arg_offsets.add(last) as usize + *kernel.arg_sizes.add(last) as usize
-    };
+    let (last_offset, last_size) = kernel.argument(count - 1);
+    let needed = last_offset + last_size;
     if given < needed {
         return Err(hipError_t::hipErrorInvalidValue);
     }

@@ -86,8 +86,9 @@ impl Worker {
     /// Runs a range of blocks, places in the grid's order. The error is that of the first block that failed; those after it are not run.
     pub fn run_blocks(&mut self, grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), hipError_t> {
         let launch = grid.launch;
+        let Some(kernel) = launch.function.native() else { return Err(hipError_t::hipErrorInvalidImage) };
         let chunk = Chunk {
-            run: launch.function.kernel().run,
+            run: kernel.run,
             arguments: launch.arguments.as_ptr(),
             threads: launch.block.x * launch.block.y * launch.block.z,
             one_by_one: device::is_checked() || grid.order != Order::Ascending,

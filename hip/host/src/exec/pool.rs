@@ -2,6 +2,8 @@
 //! help when there is enough to do. Blocks are handed out in chunks from one counter, so that uneven blocks even out.
 
 use super::block::Worker;
+#[cfg(feature = "emulator")]
+use super::emulated::Emulated;
 use super::order::Order;
 use crate::command::Launch;
 use crate::config;
@@ -11,6 +13,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Nothing is emulated without the feature.
+#[cfg(not(feature = "emulator"))]
+pub(crate) enum Emulated {}
 
 /// Waking a helper costs about 5 us of its time and ours; less work than this is not worth it.
 const WORTH_SHARING: Duration = Duration::from_micros(20);
@@ -29,10 +35,12 @@ pub(crate) struct Grid<'a> {
     chunk_limit: u64,
     /// The first failure; once set, no further block is started.
     failure: AtomicU32,
+    /// Set for AMD's machine code.
+    emulated: Option<&'a Emulated>,
 }
 
 impl<'a> Grid<'a> {
-    pub fn new(launch: &'a Launch, wave: u32, order: Order) -> Self {
+    pub fn new(launch: &'a Launch, wave: u32, order: Order, emulated: Option<&'a Emulated>) -> Self {
         let Dim { x, y, z } = launch.grid;
         let blocks = u64::from(x) * u64::from(y) * u64::from(z);
         Self {
@@ -44,6 +52,7 @@ impl<'a> Grid<'a> {
             chunk: AtomicU64::new(1),
             chunk_limit: blocks.div_ceil(threads() as u64 * 4),
             failure: AtomicU32::new(0),
+            emulated,
         }
     }
 
@@ -57,11 +66,22 @@ impl<'a> Grid<'a> {
         (first < self.blocks).then(|| first..self.blocks.min(first + chunk))
     }
 
+    /// Runs a range of blocks on this thread.
+    fn run_blocks(&self, worker: &mut Worker, blocks: Range<u64>) -> Result<(), hipError_t> {
+        match self.emulated {
+            #[cfg(feature = "emulator")]
+            Some(emulated) => emulated.run_blocks(blocks, self.blocks, self.order),
+            #[cfg(not(feature = "emulator"))]
+            Some(never) => match *never {},
+            None => worker.run_blocks(self, blocks),
+        }
+    }
+
     fn run_chunks(&self, worker: &mut Worker) {
         let mut start = Instant::now();
         while let Some(blocks) = self.take() {
             let count = blocks.end - blocks.start;
-            if let Err(failure) = worker.run_blocks(self, blocks) {
+            if let Err(failure) = self.run_blocks(worker, blocks) {
                 let _ = self.failure.compare_exchange(0, failure.0, Ordering::AcqRel, Ordering::Relaxed);
             }
             let now = Instant::now();
@@ -93,7 +113,7 @@ pub(crate) fn run_grid(grid: &Grid<'_>) -> Result<(), hipError_t> {
         // The first block alone tells how long one takes, and so whether help is worth its wake-up.
         let start = Instant::now();
         if let Some(blocks) = grid.take() {
-            worker.run_blocks(grid, blocks)?;
+            grid.run_blocks(worker, blocks)?;
         }
         let left = grid.blocks - 1;
         if left == 0 {

@@ -1,0 +1,133 @@
+//! Launches of AMD's machine code: the hidden arguments that a runtime fills in, the device's memory as the emulator asks for it,
+//! and its failures as reports and error codes.
+
+use super::order::Order;
+use crate::code::AmdEntry;
+use crate::command::Launch;
+use crate::memory;
+use crate::report;
+use hip_abi::hipError_t;
+use std::cell::RefCell;
+use std::ops::Range;
+
+thread_local! {
+    static WORKER: RefCell<vgpu::Worker> = RefCell::new(vgpu::Worker::new());
+}
+
+/// A launch with everything that its blocks need.
+pub(crate) struct Emulated {
+    launch: vgpu::Launch,
+    memory: Live,
+    /// The arguments with the hidden ones filled in; 64-byte words, as a queue's kernarg memory is aligned.
+    _arguments: Box<[Line]>,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
+/// The process's device and pinned memory, and the arguments of this launch.
+struct Live {
+    arguments: vgpu::Span,
+}
+
+// SAFETY: what the registry lists is allocated and stays so while commands that use it run, by HIP's contract; no Rust reference
+// to it is held meanwhile. The arguments belong to the launch and are only read.
+unsafe impl vgpu::Memory for Live {
+    fn find(&self, address: u64) -> Option<vgpu::Span> {
+        if self.arguments.contains(address, 1) {
+            return Some(self.arguments);
+        }
+        let found = memory::find(address as usize)?;
+        let start = found.address as u64;
+        Some(vgpu::Span { start, end: start + found.bytes as u64, writable: true, shadow: std::ptr::null_mut() })
+    }
+
+    fn describe(&self, address: u64) -> String {
+        report::whereabouts(address as usize, 1)
+    }
+}
+
+impl Emulated {
+    pub fn new(entry: &AmdEntry, launch: &Launch, order: Order) -> Result<Self, hipError_t> {
+        let bytes = launch.function.entry.args_bytes();
+        let mut arguments = vec![Line([0; 64]); bytes.div_ceil(64).max(1)].into_boxed_slice();
+        let start: *mut u8 = arguments.as_mut_ptr().cast();
+        // SAFETY: both have `bytes` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(launch.arguments.as_ptr().cast::<u8>(), start, bytes) };
+        for argument in entry.kernel.info().arguments.iter().filter(|argument| argument.is_hidden()) {
+            let value = hidden(&argument.kind, launch);
+            let size = argument.size.min(8);
+            if argument.offset + size <= bytes {
+                // SAFETY: inside the arguments, by the comparison.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), start.add(argument.offset), size)
+                };
+            }
+        }
+        let (grid, block) = (launch.grid, launch.block);
+        let made = vgpu::Launch::new(
+            &entry.kernel,
+            [grid.x, grid.y, grid.z],
+            [block.x, block.y, block.z],
+            launch.shared_bytes,
+            start as u64,
+        )
+        .map_err(|failure| file(&failure))?;
+        let mut options = super::emulator_options();
+        if let Order::Random(seed) = order {
+            options.seed = seed | 1;
+        }
+        let span = vgpu::Span {
+            start: start as u64,
+            end: start as u64 + (arguments.len() * 64) as u64,
+            writable: false,
+            shadow: std::ptr::null_mut(),
+        };
+        Ok(Self { launch: made.with_options(options), memory: Live { arguments: span }, _arguments: arguments })
+    }
+
+    /// Runs a range of blocks, places in the grid's order.
+    pub fn run_blocks(&self, blocks: Range<u64>, all: u64, order: Order) -> Result<(), hipError_t> {
+        WORKER.with_borrow_mut(|worker| {
+            for place in blocks {
+                let block = self.launch.block_at(order.at(place, all));
+                self.launch.run_block(block, worker, &self.memory).map_err(|failure| file(&failure))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What the runtime passes beside the caller's arguments; 0 for what only a real queue has.
+fn hidden(kind: &str, launch: &Launch) -> u64 {
+    let (grid, block) = (launch.grid, launch.block);
+    u64::from(match kind {
+        "hidden_block_count_x" => grid.x,
+        "hidden_block_count_y" => grid.y,
+        "hidden_block_count_z" => grid.z,
+        "hidden_group_size_x" => block.x,
+        "hidden_group_size_y" => block.y,
+        "hidden_group_size_z" => block.z,
+        "hidden_grid_dims" => match (grid, block) {
+            (grid, block) if grid.z > 1 || block.z > 1 => 3,
+            (grid, block) if grid.y > 1 || block.y > 1 => 2,
+            _ => 1,
+        },
+        "hidden_dynamic_lds_size" => launch.shared_bytes,
+        _ => 0,
+    })
+}
+
+/// Files a report and gives the code that stands for it, as AMD's runtime would.
+fn file(failure: &vgpu::Failure) -> hipError_t {
+    use vgpu::Cause;
+    report::keep(failure.to_string());
+    match failure.cause {
+        Cause::Memory | Cause::Lds | Cause::Misaligned | Cause::Jump => hipError_t::hipErrorIllegalAddress,
+        Cause::Launch => hipError_t::hipErrorInvalidConfiguration,
+        Cause::Limit => hipError_t::hipErrorLaunchTimeOut,
+        Cause::Instruction => hipError_t::hipErrorNotSupported,
+        _ => hipError_t::hipErrorLaunchFailure,
+    }
+}
