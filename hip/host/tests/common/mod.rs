@@ -202,4 +202,30 @@ extern "C" __global__ void sleep_then_write(int *out, int milliseconds, int valu
     while (wall_clock64() < end) {}
     *out = value;
 }
+// Waits until the gate is open, or for a minute, so that a test that fails meanwhile does not hang.
+extern "C" __global__ void wait_then_write(int *out, volatile int *gate, int value) {
+    long long end = wall_clock64() + 100000ll * 60000;
+    while (!*gate && wall_clock64() < end) {}
+    *out = value;
+}
 "#;
+
+/// What `wait_then_write` waits for: work that is certainly not done, however busy the machine is, until the test says so.
+pub struct Gate(Buffer<i32>);
+
+impl Gate {
+    pub fn closed() -> Self {
+        Self(Buffer::from(&[0]))
+    }
+
+    /// Queues work on the stream that writes `value` once the gate is open.
+    pub fn write_behind(&self, module: &Module, stream: hipStream_t, out: &Buffer<i32>, value: i32) {
+        module.launch("wait_then_write", 1, 1, stream, &[out.into(), (&self.0).into(), value.into()]);
+    }
+
+    /// The embedded device's memory is the process's.
+    pub fn open(&self) {
+        // SAFETY: the buffer holds one aligned number, and kernels read it as volatile.
+        unsafe { self.0.address.cast::<i32>().write_volatile(1) };
+    }
+}
