@@ -1,5 +1,5 @@
-//! Tensors of more than 2^31 elements: index arithmetic beyond 32 bits. Needs about 5 GB and some minutes, so it only runs when
-//! asked for: `cargo test -p candle-rocm-kernels --release --test large -- --ignored`.
+//! Tensors of more than 2^31 elements: index arithmetic beyond 32 bits. Needs 6.5 GB and a minute or two, so it only runs when asked
+//! for, as `.ci/run` does: `cargo test -p candle-rocm-kernels --test large -- --ignored`.
 
 use candle_rocm_kernels::{DType, Kernels, Operand, Output, Reduce};
 use hip::{Buffer, Platform, Stream};
@@ -32,7 +32,7 @@ fn check(memory: &Buffer<u8>, want: impl Fn(usize) -> u8) {
 }
 
 #[test]
-#[ignore = "needs about 5 GB of memory"]
+#[ignore = "needs 6.5 GB of memory"]
 fn more_than_two_to_the_31_elements() {
     const { assert!(COUNT > 1 << 31) };
     let (stream, kernels) = device();
