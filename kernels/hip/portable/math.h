@@ -1,6 +1,6 @@
 // Elementary functions for f32 and f64: exp_, expm1_, log_, tanh_, erf_, pow_, and the roundings.
 // Ours, because a bare amdgcn compiler has none of these in f64 and no tanh or erf at all; used on every target, so that
-// the embedded device tests the code that a GPU runs. Errors stay within a few ulp (tests/math.rs measures them).
+// the embedded device tests the code that a GPU runs. Errors stay within a few ulp (tests/kernels/accuracy.rs measures them).
 // Nothing here depends on whether a product and a sum are fused. sin_ and cos_ live in trig.h.
 #pragma once
 
