@@ -1,5 +1,17 @@
-//! What AMD's compiler says about the kernels of a code object: registers, spills, memory, arguments. The notes of the ELF
-//! file hold it as MessagePack, of which this reads what occurs there. Input may be damaged: every read is checked.
+//! What AMD's compiler says about the kernels of a code object: registers, spills, memory, arguments. A note of the ELF file holds
+//! it as MessagePack. Input may be damaged, which is an error.
+
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::Endianness;
+use rmpv::decode::read_value_with_max_depth;
+use rmpv::Value;
+
+/// The type of the note that AMD's compiler writes.
+const NT_AMDGPU_METADATA: u32 = 32;
+
+/// How deep the metadata may nest. The real thing nests five deep; damage must not overflow the stack.
+const MOST_DEPTH: usize = 32;
 
 /// One argument of a kernel, hidden ones included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,21 +83,20 @@ impl Summary {
 
 /// The kernels of a code object: an ELF file for amdgcn. The error is a sentence.
 pub fn kernels(object: &[u8]) -> Result<Vec<KernelInfo>, String> {
-    let note = find_note(object).ok_or("no AMDGPU metadata: this is not a code object for amdgcn, or it is damaged")?;
-    let mut reader = Reader { bytes: note };
-    let root = reader.value(0).ok_or("the AMDGPU metadata is damaged")?;
-    let Some(Value::Array(list)) = root.get("amdhsa.kernels") else { return Ok(Vec::new()) };
-    Ok(list.iter().map(describe).collect())
+    let note = find_note(object).map_err(|error| format!("not a code object for amdgcn, or damaged: {error}"))?;
+    let mut note = note.ok_or("no AMDGPU metadata: this is not a code object for amdgcn")?;
+    let root = read_value_with_max_depth(&mut note, MOST_DEPTH)
+        .map_err(|error| format!("the AMDGPU metadata is damaged: {error}"))?;
+    let kernels = root["amdhsa.kernels"].as_array();
+    Ok(kernels.map_or_else(Vec::new, |list| list.iter().map(describe).collect()))
 }
 
 fn describe(kernel: &Value) -> KernelInfo {
-    let number = |key: &str| kernel.get(key).map_or(0, Value::number);
-    let arguments = match kernel.get(".args") {
-        Some(Value::Array(arguments)) => arguments.as_slice(),
-        _ => &[],
-    };
+    let number = |key: &str| kernel[key].as_u64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let arguments = kernel[".args"].as_array().map_or(&[][..], Vec::as_slice);
     KernelInfo {
-        name: kernel.get(".name").map_or_else(String::new, Value::text),
+        name: text(&kernel[".name"]),
         vgprs: number(".vgpr_count"),
         sgprs: number(".sgpr_count"),
         vgpr_spills: number(".vgpr_spill_count"),
@@ -97,140 +108,27 @@ fn describe(kernel: &Value) -> KernelInfo {
         arguments: arguments
             .iter()
             .map(|argument| Argument {
-                offset: argument.get(".offset").map_or(0, Value::number) as usize,
-                size: argument.get(".size").map_or(0, Value::number) as usize,
-                kind: argument.get(".value_kind").map_or_else(String::new, Value::text),
+                offset: argument[".offset"].as_u64().unwrap_or(0) as usize,
+                size: argument[".size"].as_u64().unwrap_or(0) as usize,
+                kind: text(&argument[".value_kind"]),
             })
             .collect(),
     }
 }
 
-/// The contents of the note of type 32 that AMDGPU owns, found through the program headers.
-fn find_note(object: &[u8]) -> Option<&[u8]> {
-    const PT_NOTE: u64 = 4;
-    const NT_AMDGPU_METADATA: u64 = 32;
-    if object.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let (table, entry_size, entries) = (little(object, 32, 8)?, little(object, 54, 2)?, little(object, 56, 2)?);
-    for i in 0..entries {
-        let header = usize::try_from(table.checked_add(i * entry_size)?).ok()?;
-        if little(object, header, 4)? != PT_NOTE {
-            continue;
-        }
-        let (offset, size) = (little(object, header + 8, 8)? as usize, little(object, header + 32, 8)? as usize);
-        let mut notes = object.get(offset..offset.checked_add(size)?)?;
-        while notes.len() >= 12 {
-            let (name, description) = (little(notes, 0, 4)? as usize, little(notes, 4, 4)? as usize);
-            let start = 12 + name.next_multiple_of(4);
-            let end = start.checked_add(description)?;
-            if little(notes, 8, 4)? == NT_AMDGPU_METADATA && notes.get(12..12 + name)?.starts_with(b"AMDGPU") {
-                return notes.get(start..end);
+/// The contents of the note with the metadata, found through the program headers.
+fn find_note(object: &[u8]) -> object::read::Result<Option<&[u8]>> {
+    let header = FileHeader64::<Endianness>::parse(object)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, object)? {
+        let Some(mut notes) = segment.notes(endian, object)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.n_type(endian) == NT_AMDGPU_METADATA && note.name() == b"AMDGPU" {
+                return Ok(Some(note.desc()));
             }
-            notes = notes.get(end.next_multiple_of(4)..).unwrap_or_default();
         }
     }
-    None
-}
-
-/// An integer of `size` bytes, least significant first.
-fn little(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(size)?)?;
-    Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-}
-
-/// A value of MessagePack. Numbers are kept as their bits; floats do not occur.
-enum Value {
-    Number(u64),
-    Text(String),
-    Array(Vec<Value>),
-    Map(Vec<(Value, Value)>),
-    Other,
-}
-
-impl Value {
-    fn get(&self, key: &str) -> Option<&Value> {
-        let Value::Map(entries) = self else { return None };
-        entries.iter().find(|(name, _)| matches!(name, Value::Text(text) if text == key)).map(|(_, value)| value)
-    }
-
-    fn number(&self) -> u64 {
-        if let Value::Number(number) = self {
-            *number
-        } else {
-            0
-        }
-    }
-
-    fn text(&self) -> String {
-        if let Value::Text(text) = self {
-            text.clone()
-        } else {
-            String::new()
-        }
-    }
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(count)?;
-        self.bytes = rest;
-        Some(taken)
-    }
-
-    /// An integer of `size` bytes, most significant first.
-    fn big(&mut self, size: usize) -> Option<u64> {
-        Some(self.take(size)?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-    }
-
-    fn text(&mut self, count: usize) -> Option<Value> {
-        Some(Value::Text(String::from_utf8_lossy(self.take(count)?).into_owned()))
-    }
-
-    fn array(&mut self, count: usize, depth: usize) -> Option<Value> {
-        (0..count).map(|_| self.value(depth)).collect::<Option<_>>().map(Value::Array)
-    }
-
-    fn map(&mut self, count: usize, depth: usize) -> Option<Value> {
-        (0..count).map(|_| Some((self.value(depth)?, self.value(depth)?))).collect::<Option<_>>().map(Value::Map)
-    }
-
-    fn value(&mut self, depth: usize) -> Option<Value> {
-        // The real thing nests five deep; damage must not overflow the stack.
-        if depth > 32 {
-            return None;
-        }
-        let depth = depth + 1;
-        let tag = self.big(1)?;
-        match tag {
-            0x00..=0x7f => Some(Value::Number(tag)),
-            0x80..=0x8f => self.map((tag & 15) as usize, depth),
-            0x90..=0x9f => self.array((tag & 15) as usize, depth),
-            0xa0..=0xbf => self.text((tag & 31) as usize),
-            0xc0 => Some(Value::Other),
-            0xc2 | 0xc3 => Some(Value::Number(tag & 1)),
-            0xcc..=0xcf => self.big(1 << (tag - 0xcc)).map(Value::Number),
-            0xd0..=0xd3 => self.big(1 << (tag - 0xd0)).map(Value::Number),
-            0xd9..=0xdb => {
-                let count = self.big(1 << (tag - 0xd9))?;
-                self.text(count as usize)
-            }
-            0xdc | 0xdd => {
-                let count = self.big(2 << (tag - 0xdc))?;
-                self.array(count as usize, depth)
-            }
-            0xde | 0xdf => {
-                let count = self.big(2 << (tag - 0xde))?;
-                self.map(count as usize, depth)
-            }
-            0xe0..=0xff => Some(Value::Number(tag as u8 as i8 as i64 as u64)),
-            _ => None,
-        }
-    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -246,7 +144,7 @@ mod tests {
         note.extend(b"AMDGPU\0\0");
         note.extend(metadata);
         let mut elf = vec![0; 64 + 56];
-        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         elf[32] = 64; // program headers
         elf[54] = 56;
         elf[56] = 1;
@@ -293,5 +191,14 @@ mod tests {
         }
         let deep = object(&[0x91; 100_000]);
         assert!(kernels(&deep).is_err());
+        // Arrays, maps and texts that say they are longer than memory.
+        for tag in [0xdd, 0xdf, 0xdb] {
+            assert!(kernels(&object(&[tag, 0xff, 0xff, 0xff, 0xff, 1])).is_err(), "{tag:x}");
+        }
+        // Another machine's object, and no object at all.
+        assert!(kernels(b"not an object").unwrap_err().contains("damaged"));
+        let mut other = object(&sample());
+        other[128 + 4] = 1;
+        assert!(kernels(&other).unwrap_err().contains("no AMDGPU metadata"));
     }
 }
