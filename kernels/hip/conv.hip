@@ -65,11 +65,6 @@ template <typename T> DEVICE void convolve_back_direct(const T *image, const T *
     out[index] = from_sum<T>(sum);
 }
 
-template <typename T> struct Large : Tile<T, 128, 128, 8, 8, 8> {};
-template <> struct Large<f64> : Tile<f64, 64, 64, 8, 4, 4> {};
-template <typename T> struct Small : Tile<T, 64, 64, 16, 4, 4> {};
-template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
-
 #define CONVOLVE(T)                                                                                \
     KERNEL(Large<T>::threads)                                                                      \
     conv2d_##T(const T *image, const T *weights, T *out, Window w, Divider out_area, u32 weight_walk) { enter(); \

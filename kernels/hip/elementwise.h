@@ -11,17 +11,18 @@
 #include "portable.h"
 
 #define ELEMENTWISE_THREADS 256
+SHARE(ELEMENTWISE_THREADS)
 
 // What an operator may need beside its operands. Every elementwise kernel takes it, so that all have one signature.
-// Mirrored by `Params` in src/elementwise.rs.
 struct Params {
     f64 first;
     f64 second;
     FaultWord *fault;
 };
+SHARE_LAYOUT(Params, first, second, fault)
 
 // Two innermost dimensions, rows x cols, of which some inputs run along the rows; the others are walked by block.
-// Mirrored by `Tiled` in src/layout.rs. Operand N of the strides is the output.
+// Operand N of the strides is the output.
 template <u32 N> struct Tiled {
     u32 rows, cols;
     u32 swapped; // bit k: input k is contiguous along the rows
@@ -30,6 +31,10 @@ template <u32 N> struct Tiled {
     u64 row_stride[N + 1], col_stride[N + 1];
     Strided<N + 1> outer;
 };
+#if defined(TARGET_HOST)
+typedef Tiled<3> Tiled4; // by the operands with the output
+SHARE_LAYOUT(Tiled4, rows, cols, swapped, row_tiles, col_tiles, row_stride, col_stride, outer)
+#endif
 
 template <u32... K> struct Indices {};
 template <u32 N> struct IndicesUpTo;
@@ -44,13 +49,19 @@ template <typename T, typename... Rest> struct Widest<T, Rest...> {
 };
 
 // How much one thread does: `batch` pieces of `width` elements, which make 16 bytes of the widest operand. Heavy operators
-// take one piece after the other. Mirrored by `Work` in src/elementwise.rs.
+// take one piece after the other.
 template <typename... T> struct Work {
     static constexpr u32 width = 16 / Widest<T...>::size;
     static constexpr u32 batch = width == 16 ? 1 : (width == 8 ? 2 : 4);
 };
 #define ROWS_BATCH 2
 #define STRIDED_BATCH 4
+SHARE(ROWS_BATCH)
+SHARE(STRIDED_BATCH)
+SHARE_AS(Work_u8, "Work<u8>::batch", Work<u8>::batch)
+SHARE_AS(Work_f16, "Work<f16>::batch", Work<f16>::batch)
+SHARE_AS(Work_f32, "Work<f32>::batch", Work<f32>::batch)
+SHARE_AS(Work_f64, "Work<f64>::batch", Work<f64>::batch)
 
 template <typename T, u32 WIDTH, u32 BATCH> struct Batch { Vec<T, WIDTH> at[BATCH]; };
 

@@ -3,6 +3,7 @@
 #include "portable.h"
 
 #define FILL_THREADS 256
+SHARE(FILL_THREADS)
 
 // The constant's bits, in the low end of `bits`.
 template <typename T> DEVICE T from_bits(u64 bits) { return bit_cast<T>((BitsOf<T>)bits); }
@@ -39,6 +40,7 @@ struct Copy2d {
     Divider pieces; // of one row
     u64 from_stride, to_stride;
 };
+SHARE_LAYOUT(Copy2d, count, pieces, from_stride, to_stride)
 template <u32 WIDTH, typename T> DEVICE void copy2d(const Copy2d &shape, T *to, const T *from) {
     UNROLL
     for (u32 b = 0; b < 4; b++) {
@@ -51,8 +53,9 @@ template <u32 WIDTH, typename T> DEVICE void copy2d(const Copy2d &shape, T *to, 
     }
 }
 
-// Matrices of one height side by side. Part p fills the pieces from start[p] on. Mirrored by `Concat` in src/fill.rs.
+// Matrices of one height side by side. Part p fills the pieces from start[p] on.
 #define CONCAT_PARTS 8
+SHARE(CONCAT_PARTS)
 template <typename T> struct Concat {
     u32 count;      // pieces in all
     Divider pieces; // of one row, all parts together
@@ -62,6 +65,10 @@ template <typename T> struct Concat {
     u64 stride[CONCAT_PARTS];
     const T *from[CONCAT_PARTS];
 };
+#if defined(TARGET_HOST)
+typedef Concat<u8> ConcatBytes;
+SHARE_LAYOUT(ConcatBytes, count, pieces, to_stride, used, start, stride, from)
+#endif
 template <u32 WIDTH, typename T> DEVICE void concat(const Concat<T> &parts, T *to) {
     // Everything is loaded before anything is stored: the compiler cannot know that the parts are not the target.
     Vec<T, WIDTH> piece[4];

@@ -11,7 +11,7 @@
 #include "portable.h"
 #include "tile.h"
 
-// Mirrored by `GemmShape` in src/gemm.rs. Strides count elements.
+// Strides count elements.
 struct GemmShape {
     u32 rows, columns, depth;
     u32 left_walk, right_walk; // enum Walk
@@ -20,6 +20,8 @@ struct GemmShape {
     u64 right_column, right_depth, right_batch;
     u64 out_row, out_column, out_batch;
 };
+SHARE_LAYOUT(GemmShape, rows, columns, depth, left_walk, right_walk, out_vectors, left_row, left_depth, left_batch, right_column,
+             right_depth, right_batch, out_row, out_column, out_batch)
 
 template <typename S> DEVICE void gemm_tile(const typename S::T *left, const typename S::T *right, typename S::T *out, const GemmShape &shape) {
     typedef typename S::T T;
@@ -53,6 +55,8 @@ template <typename S> DEVICE void gemm_tile(const typename S::T *left, const typ
 
 constexpr u32 GEMV_THREADS = 256;
 constexpr u32 GEMV_ROWS = 4;
+SHARE(GEMV_THREADS)
+SHARE(GEMV_ROWS)
 
 // out[r, c] = sum over k of left[r, k] right[c, k], GEMV_ROWS rows at a time, one wave a column.
 template <typename T> DEVICE void gemv_columns(const T *left, const T *right, T *out, const GemmShape &shape) {
@@ -100,6 +104,7 @@ template <typename T> DEVICE void gemv_columns(const T *left, const T *right, T 
 }
 
 constexpr u32 GEMV_ACROSS = 8, GEMV_DOWN = GEMV_THREADS / GEMV_ACROSS;
+SHARE(GEMV_ACROSS)
 
 // The same where the columns of the right factor are contiguous: 8 neighbouring threads take N columns each, 32 such teams
 // share the depth and add up in shared memory.
@@ -138,12 +143,6 @@ template <u32 N, typename T> DEVICE void gemv_rows(const T *left, const T *right
         }
     }
 }
-
-// Eight bytes an element: half the tile, the same registers.
-template <typename T> struct Large : Tile<T, 128, 128, 8, 8, 8> {};
-template <> struct Large<f64> : Tile<f64, 64, 64, 8, 4, 4> {};
-template <typename T> struct Small : Tile<T, 64, 64, 16, 4, 4> {};
-template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
 
 #define GEMM(T)                                                                                    \
     KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \

@@ -7,10 +7,11 @@
 
 #define INDEXING_THREADS 256
 #define INDEXING_BATCH 4
+SHARE(INDEXING_THREADS)
+SHARE(INDEXING_BATCH)
 
 // A box of left x ids x right elements. The dense operand (the output of a read, the source of a write) and the ids are
 // addressed by (left, row, right); in the indexed operand the id takes the place of the row, and `right` has stride 1.
-// Mirrored by `Box` in src/indexing.rs.
 struct Box {
     u32 count;
     u32 unused;
@@ -21,6 +22,7 @@ struct Box {
     u64 indexed_left, indexed_row;
     u64 ids_left, ids_row, ids_right;
 };
+SHARE_LAYOUT(Box, count, right, row, bound, dense_left, dense_row, indexed_left, indexed_row, ids_left, ids_row, ids_right)
 
 struct Place {
     u64 dense;

@@ -90,17 +90,19 @@ template <typename T> struct LayerNorm {
     }
 };
 
-// The kernels of one norm: MAP makes what maps its rows from eps and the weights, the last parameters here.
+// The three kernels of one norm take the same parameters; `states` has a state for every share of a row. MAP makes what maps its
+// rows from eps and the weights, the last parameters here.
 #define NORM(T, root, Norm, MAP, ...)                                                              \
-    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, __VA_ARGS__, RowShape shape, f64 eps) { enter(); \
+    KERNEL(ROW_THREADS)                                                                            \
+    root##_##T(const T *src, T *dst, Norm<T>::State *, RowShape shape, f64 eps, __VA_ARGS__) { enter(); \
         map_rows(src, dst, shape, MAP);                                                            \
     }                                                                                              \
     KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_gather(const T *src, Norm<T>::State *states, __VA_ARGS__, RowPieces shape, f64 eps) { enter(); \
+    root##_##T##_gather(const T *src, T *, Norm<T>::State *states, RowShape shape, f64 eps, __VA_ARGS__) { enter(); \
         gather_pieces(src, states, shape, MAP);                                                    \
     }                                                                                              \
     KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_map(const T *src, T *dst, const Norm<T>::State *states, __VA_ARGS__, RowPieces shape, f64 eps) { enter(); \
+    root##_##T##_map(const T *src, T *dst, Norm<T>::State *states, RowShape shape, f64 eps, __VA_ARGS__) { enter(); \
         map_pieces(src, dst, states, shape, MAP);                                                  \
     }
 #define RMS_MAP(T) (RmsNorm<T>{alpha, Compute<T>(eps), 0})

@@ -26,6 +26,7 @@
 #pragma once
 
 #include "portable/platform.h"
+#include "portable/shared.h"
 #include "portable/types.h"
 #include "portable/tables.h"
 #include "portable/memory.h"

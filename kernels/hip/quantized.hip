@@ -17,6 +17,23 @@
 #include "quantized/mat_mul.h"
 #include "quantized/plain.h"
 
+// What the launch layer knows of a format.
+#define SHARE_FORMAT(name, Format)                                                                                     \
+    SHARE_AS(name##_elements, #name " ELEMENTS", Format::ELEMENTS)                                                     \
+    SHARE_AS(name##_bytes, #name " BYTES", Format::BYTES)                                                              \
+    SHARE_AS(name##_unit, #name " UNIT", Format::UNIT * PIECE)                                                         \
+    SHARE_AS(name##_zero, #name " ZERO", Format::ZERO)                                                                 \
+    SHARE_AS(name##_has_offset, #name " HAS_OFFSET", Format::HAS_OFFSET)                                               \
+    SHARE_AS(name##_folds, #name " FOLDS", Format::FOLDS)                                                              \
+    SHARE_AS(name##_record, #name " Record", Record<Format>::BYTES)                                                    \
+    SHARE_AS(name##_staged, #name " SINGLE_ROWS_STAGED", SINGLE_ROWS_STAGED<Format>)                                   \
+    SHARE_AS(name##_loaded, #name " SINGLE_ROWS_LOADED", SINGLE_ROWS_LOADED<Format>)                                   \
+    SHARE_AS(name##_together_1, #name " STRIPS_TOGETHER 1", (STRIPS_TOGETHER<Format, 1>))                              \
+    SHARE_AS(name##_together_2, #name " STRIPS_TOGETHER 2", (STRIPS_TOGETHER<Format, 2>))
+FOR_QUANTIZED(SHARE_FORMAT)
+SHARE_AS(q2k_folded, "q2k FOLDED_ZERO", Q2K::FOLDED_ZERO)
+SHARE_AS(q3k_folded, "q3k FOLDED_ZERO", Q3K::FOLDED_ZERO)
+
 #define DECODE(name, Format, Out)                                                                                      \
     KERNEL(DECODE_THREADS)                                                                                             \
     dequantize_block_##name##_##Out(const u8 *source, Out *out, u64 k, RowChoice choice) { enter();                    \

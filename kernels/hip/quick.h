@@ -15,7 +15,6 @@ DEVICE f32 reciprocal_quick(f32 x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
-DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 #if __CUDA_ARCH__ >= 800
 DEVICE f32 at_least(f32 x, f32 least) {
     f32 result;
@@ -33,7 +32,6 @@ DEVICE f32 power_of_two_quick(f32 x) { return __builtin_amdgcn_exp2f(x); }
 DEVICE f32 power_of_two_quick(f32 x) { return __builtin_exp2f(x); }
 #endif
 DEVICE f32 reciprocal_quick(f32 x) { return __builtin_amdgcn_rcpf(x); }
-DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEVICE f32 at_least(f32 x, f32 least) { return x < least ? least : x; }
 DEVICE f32 greater_of(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 #endif

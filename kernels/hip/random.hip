@@ -9,6 +9,7 @@
 #include "portable.h"
 
 constexpr u32 RANDOM_THREADS = 256;
+SHARE(RANDOM_THREADS)
 
 struct Words {
     u32 at[4];
@@ -26,14 +27,6 @@ DEVICE Words philox(u64 counter, u64 seed) {
     }
     return Words{{c0, c1, c2, c3}};
 }
-
-#if defined(TARGET_NVIDIA)
-DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
-DEVICE f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
-#else
-DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
-DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
-#endif
 
 // Terms of the series below that reach the last bit.
 template <typename C> struct Series;

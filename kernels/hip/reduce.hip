@@ -74,7 +74,7 @@ template <typename T, bool MIN> struct FoldArgExtreme {
 template <typename T> using FoldArgMin = FoldArgExtreme<T, true>;
 template <typename T> using FoldArgMax = FoldArgExtreme<T, false>;
 
-// Mirrored by `ReduceShape` in src/reduce.rs.
+// The rows of a launch, and how they are walked.
 struct ReduceShape {
     u32 outputs;     // rows
     u32 count;       // elements of a row in this launch: below 2^31, and a longer row takes several
@@ -88,6 +88,7 @@ struct ReduceShape {
     Layout kept;     // where row i starts
     Layout reduced;  // where element i lies, from `start`
 };
+SHARE_LAYOUT(ReduceShape, outputs, count, pieces, first_piece, first_index, team_log2, vectors, start, kept, reduced)
 
 // The first element of a row for `finish`, asked for early. Sums do not look at it, and integers have no NaN.
 template <typename Fold, typename T> DEVICE T first_of(const T *row, bool active) {
@@ -357,10 +358,13 @@ DEVICE void reduce_strided(const T *src, typename Fold::Out *dst, typename Fold:
 }
 
 // Neighbouring rows that a thread takes: 16 bytes of them, eight at most, so that their states fit into shared memory.
-// Mirrored by `column_lanes` in src/reduce.rs.
 template <typename T> struct ColumnLanes {
     static constexpr u32 count = Lanes<T>::count < 8 ? Lanes<T>::count : 8;
 };
+SHARE_AS(ColumnLanes_u8, "ColumnLanes<u8>", ColumnLanes<u8>::count)
+SHARE_AS(ColumnLanes_f16, "ColumnLanes<f16>", ColumnLanes<f16>::count)
+SHARE_AS(ColumnLanes_f32, "ColumnLanes<f32>", ColumnLanes<f32>::count)
+SHARE_AS(ColumnLanes_f64, "ColumnLanes<f64>", ColumnLanes<f64>::count)
 
 // Rows whose elements lie far apart and whose neighbours lie side by side. A team of `Team::across` has ColumnLanes
 // neighbouring rows, at most a block's worth of threads in all; states in scratch memory are ordered by pieces.

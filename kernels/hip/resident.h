@@ -7,7 +7,7 @@
 // in src/resident.rs.
 #pragma once
 
-// Mirrored by `Residents` in src/resident.rs.
+// The rows of a launch.
 struct Residents {
     u64 *states;   // of every block of every row; zero before and after, as are the next two
     u32 *left;     // which of them were left
@@ -17,15 +17,23 @@ struct Residents {
     u32 patience;  // how often a team looks for states that have not come
     Divider group; // blocks that share a row; the launch has whole groups
 };
+SHARE_LAYOUT(Residents, states, left, counts, rows, columns, patience, group)
 
-#if defined(STAGED_ROWS)
-
-// As in src/resident.rs. On an H200 small tiles are mapped soonest, and 15 pairs have 64 registers a thread.
+// On an H200 small tiles are mapped soonest, and 15 pairs have 64 registers a thread.
 constexpr u32 RESIDENT_PAIRS = 15;
-constexpr u32 RESIDENT_THREADS = (2 * RESIDENT_PAIRS + 1) * STAGE_TEAM;
+constexpr u32 RESIDENT_STAGED_THREADS = (2 * RESIDENT_PAIRS + 1) * STAGE_TEAM;
 constexpr u32 RESIDENT_PLACES = 28; // tiles of a pair in shared memory
 constexpr u32 RESIDENT_HELD = 8;    // and in the registers of the team that maps: they make room while the states are exchanged
 constexpr u32 RESIDENT_TILE = 16 * STAGE_TEAM; // bytes
+SHARE(RESIDENT_PAIRS)
+SHARE(RESIDENT_STAGED_THREADS)
+SHARE(RESIDENT_PLACES)
+SHARE(RESIDENT_HELD)
+SHARE(RESIDENT_TILE)
+
+#if defined(STAGED_ROWS)
+
+constexpr u32 RESIDENT_THREADS = RESIDENT_STAGED_THREADS;
 
 // Rows whose states a block has in shared memory, taken in turn.
 constexpr u32 RESIDENT_TURNS = 2;
@@ -203,8 +211,10 @@ template <typename Map> DEVICE bool merge_group(typename Map::State &state, cons
                 all = all && words[k] != 0;
             }
             if (wave_ballot(!all) == 0) break;
-            met = look < looks;
-            if (!met) break;
+            if (look >= looks) {
+                met = false; // and stays so, whatever the words that follow
+                break;
+            }
         }
         UNROLL
         for (u32 k = 0; k < ONCE; k++) state = map.merge(state, bit_cast<typename Map::State>(words[k]));

@@ -7,8 +7,9 @@
 #include "portable.h"
 
 constexpr u32 ROPE_THREADS = 256;
+SHARE(ROPE_THREADS)
 
-// Mirrored by `RopeShape` in src/rope.rs. A place is one head at one time, `half` pairs.
+// A place is one head at one time, `half` pairs.
 struct RopeShape {
     u32 items;       // pieces of `lanes` pairs: places * half / lanes
     u32 vectors;     // a piece is 16 bytes and everything is aligned to that; otherwise a piece is one pair
@@ -18,6 +19,7 @@ struct RopeShape {
     u32 half;        // pairs of a head
     u32 angles_step; // elements of cos and sin between batches; 0 when the batches share them
 };
+SHARE_LAYOUT(RopeShape, items, vectors, pieces, inner, batch, half, angles_step)
 
 struct RopePlace {
     u64 data;   // start of the head

@@ -5,6 +5,7 @@
 #pragma once
 
 constexpr u32 ROW_THREADS = 256;
+SHARE(ROW_THREADS)
 
 struct Team {
     u32 size;  // threads of the team
@@ -65,19 +66,24 @@ template <typename T, typename Op> DEVICE T team_reduce_across(T value, const Te
     return value;
 }
 
-// Mirrored by `RowShape` in src/rows.rs. Rows are contiguous and follow one another.
+// Contiguous rows that follow one another, and how they are mapped: decided in src/rows.rs.
 struct RowShape {
     u32 rows;
     u32 columns;
-    u32 team_log2; // threads for a row
-    u32 vectors;   // rows start on 16 bytes and are multiples of them
+    u32 vectors;    // rows start on 16 bytes and are multiples of them
+    u32 team_log2;  // threads for a row
+    u32 kept;       // vectors of a row, 1 or ROW_KEPT, that each thread keeps in registers; 0 for longer rows, which are read twice
+    Divider pieces; // shares of a row, a block each, where rows are shared
 };
+SHARE_LAYOUT(RowShape, rows, columns, vectors, team_log2, kept, pieces)
 
 // Vectors that a thread asks for before it uses the first: memory answers late, and only what was asked for is on its way.
 constexpr u32 ROW_AHEAD = 4;
+SHARE(ROW_AHEAD)
 
 // Vectors of a row that a thread keeps in registers between the two halves of a map.
 constexpr u32 ROW_KEPT = 4;
+SHARE(ROW_KEPT)
 
 // One of several teams that share a row: it takes every `count`-th tile of ROW_AHEAD vectors a thread. All teams together
 // so read one stretch of memory after the other; long pieces side by side would meet in the same memory channels.
@@ -234,33 +240,27 @@ template <u32 N, typename Map, typename T> DEVICE void map_long(const T *row, T 
 // gathered, `settle` makes of that what `apply` needs, beside the `weights` of a column. `blank` is an element that changes
 // nothing, `ASKS_EARLY` is about rows that blocks share. A map with a better way for rows in registers brings its own `map_kept`.
 template <u32 N, typename Map, typename T>
-DEVICE void map_row(const T *row, T *out, u32 columns, u32 active, const Team &team, Map &map) {
-    // By the length of all rows and not of this one, which may be missing: the exchange needs every thread.
-    if (columns <= team.size * N) map_kept<N, 1>(row, out, active, team, map);
-    else if (columns <= ROW_KEPT * team.size * N) map_kept<N, ROW_KEPT>(row, out, active, team, map);
-    else map_long<N>(row, out, active, team, map);
+DEVICE void map_row(const T *row, T *out, u32 columns, u32 kept, const Team &team, Map &map) {
+    if (kept == 1) map_kept<N, 1>(row, out, columns, team, map);
+    else if (kept == ROW_KEPT) map_kept<N, ROW_KEPT>(row, out, columns, team, map);
+    else map_long<N>(row, out, columns, team, map);
 }
 
 template <typename Map, typename T> DEVICE void map_rows(const T *src, T *dst, const RowShape &shape, Map map) {
     const Team team = Team::along(shape.team_log2);
     const u32 row = block_x() * team.count + team.index;
     const u64 at = row < shape.rows ? u64(row) * shape.columns : 0;
-    const u32 active = row < shape.rows ? shape.columns : 0;
-    if (shape.vectors) map_row<Lanes<T>::count>(src + at, dst + at, shape.columns, active, team, map);
-    else map_row<1>(src + at, dst + at, shape.columns, active, team, map);
+    // A team without a row takes part in the exchange all the same.
+    const u32 columns = row < shape.rows ? shape.columns : 0;
+    if (shape.vectors) map_row<Lanes<T>::count>(src + at, dst + at, columns, shape.kept, team, map);
+    else map_row<1>(src + at, dst + at, columns, shape.kept, team, map);
 }
 
 // Few rows that are too long for a block each are shared by several: one launch gathers a state for every share, a second one
 // merges those of a row and maps. A block maps the share that the block of its number gathered: it most likely runs on the same
-// unit, and where a cache has halves, what is read again is in the nearer one. Mirrored by `RowPieces` in src/rows.rs.
-struct RowPieces {
-    u32 columns;
-    u32 vectors;    // as in RowShape
-    Divider pieces; // shares of a row, a block each
-};
-
+// unit, and where a cache has halves, what is read again is in the nearer one.
 template <u32 N, typename Map, typename T>
-DEVICE void gather_piece(const T *src, typename Map::State *states, const RowPieces &shape, Map &map) {
+DEVICE void gather_piece(const T *src, typename Map::State *states, const RowShape &shape, Map &map) {
     const Division split = divide(block_x(), shape.pieces);
     const T *row = src + u64(split.quotient) * shape.columns;
     map.begin(row, shape.columns);
@@ -270,7 +270,7 @@ DEVICE void gather_piece(const T *src, typename Map::State *states, const RowPie
     if (thread_x() == 0) states[block_x()] = state;
 }
 template <typename Map, typename T>
-DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowPieces &shape, Map map) {
+DEVICE void gather_pieces(const T *src, typename Map::State *states, const RowShape &shape, Map map) {
     if (shape.vectors) gather_piece<Lanes<T>::count>(src, states, shape, map);
     else gather_piece<1>(src, states, shape, map);
 }
@@ -307,7 +307,7 @@ DEVICE void apply_share(const T *row, T *out, u32 columns, const Team &team, Sha
 }
 
 template <u32 N, typename Map, typename T>
-DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map &map) {
+DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, const RowShape &shape, Map &map) {
     typedef typename Map::State State;
     const Division split = divide(block_x(), shape.pieces);
     const u64 at = u64(split.quotient) * shape.columns;
@@ -322,7 +322,7 @@ DEVICE void map_piece(const T *src, T *dst, const typename Map::State *states, c
     else apply_row<N>(src + at, dst + at, shape.columns, team, share, map);
 }
 template <typename Map, typename T>
-DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowPieces &shape, Map map) {
+DEVICE void map_pieces(const T *src, T *dst, const typename Map::State *states, const RowShape &shape, Map map) {
     if (shape.vectors) map_piece<Lanes<T>::count>(src, dst, states, shape, map);
     else map_piece<1>(src, dst, states, shape, map);
 }

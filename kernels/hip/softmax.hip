@@ -129,15 +129,15 @@ DEVICE void map_kept(const T *row, T *out, u32 columns, const Team &team, Softma
     }
 }
 
+// The three kernels of one softmax take the same parameters; `states` has a state for every share of a row.
 #define SOFTMAX(T, root, LOG)                                                                      \
-    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, RowShape shape) { enter();                \
+    KERNEL(ROW_THREADS) root##_##T(const T *src, T *dst, Softmax<T, LOG>::State *, RowShape shape) { enter(); \
         map_rows(src, dst, shape, Softmax<T, LOG>());                                              \
     }                                                                                              \
-    KERNEL(ROW_THREADS) root##_##T##_gather(const T *src, Softmax<T, LOG>::State *states, RowPieces shape) { enter(); \
+    KERNEL(ROW_THREADS) root##_##T##_gather(const T *src, T *, Softmax<T, LOG>::State *states, RowShape shape) { enter(); \
         gather_pieces(src, states, shape, Softmax<T, LOG>());                                      \
     }                                                                                              \
-    KERNEL(ROW_THREADS)                                                                            \
-    root##_##T##_map(const T *src, T *dst, const Softmax<T, LOG>::State *states, RowPieces shape) { enter(); \
+    KERNEL(ROW_THREADS) root##_##T##_map(const T *src, T *dst, Softmax<T, LOG>::State *states, RowShape shape) { enter(); \
         map_pieces(src, dst, states, shape, Softmax<T, LOG>());                                    \
     }
 #define SOFTMAXES(T) SOFTMAX(T, softmax, false) SOFTMAX(T, log_softmax, true)

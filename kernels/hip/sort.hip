@@ -18,6 +18,9 @@ constexpr u32 SORT_ITEMS = 8;
 constexpr u32 SORT_TILE = SORT_THREADS * SORT_ITEMS;
 constexpr u32 SORT_TILE_LOG2 = 11;
 static_assert(SORT_TILE == 1u << SORT_TILE_LOG2, "a tile is a power of two");
+SHARE(SORT_THREADS)
+SHARE(SORT_ITEMS)
+SHARE(SORT_TILE)
 
 // `kind`: how the bits of a dtype become an ordered unsigned integer.
 enum SortKind { SORT_UNSIGNED, SORT_SIGNED, SORT_FLOAT };
@@ -89,6 +92,7 @@ struct SortRows {
     u32 segment_log2;      // slots of a piece: a power of two, SORT_ITEMS to SORT_TILE
     Divider tiles_per_row; // pieces a row is cut into
 };
+SHARE_LAYOUT(SortRows, columns, segments, segment_log2, tiles_per_row)
 
 // Where slot `slot` of a block lies: its row, the first column of its piece, its own column.
 struct SortSlot {
@@ -177,6 +181,7 @@ struct MergeRows {
     u32 run;           // length of the sorted runs that are merged in pairs, a multiple of SORT_TILE
     u32 tiles_per_row; // blocks a row takes
 };
+SHARE_LAYOUT(MergeRows, columns, run, tiles_per_row)
 
 // Merges pairs of runs of every row; a block makes SORT_TILE consecutive elements of the result.
 // The last pass writes no keys, and writes the sorted values where they are asked for (`bits` are the unsorted ones).

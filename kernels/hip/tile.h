@@ -15,14 +15,33 @@ template <typename Data, u32 TILE_ROWS, u32 TILE_COLUMNS, u32 SLAB, u32 HEIGHT, 
     static_assert(height % group == 0 && width % group == 0, "whole groups");
 };
 
+// The two sizes that there are kernels of. Eight bytes an element: half the tile, the same registers.
+template <typename T> struct Large : Tile<T, 128, 128, 8, 8, 8> {};
+template <> struct Large<f64> : Tile<f64, 64, 64, 8, 4, 4> {};
+template <typename T> struct Small : Tile<T, 64, 64, 16, 4, 4> {};
+template <> struct Small<f64> : Tile<f64, 32, 32, 16, 2, 2> {};
+SHARE_AS(Large_f32, "Large<f32>::rows", Large<f32>::rows)
+SHARE_AS(Large_f64, "Large<f64>::rows", Large<f64>::rows)
+SHARE_AS(Small_f32, "Small<f32>::rows", Small<f32>::rows)
+SHARE_AS(Small_f64, "Small<f64>::rows", Small<f64>::rows)
+SHARE_AS(Large_f32_threads, "Large<f32>::threads", Large<f32>::threads)
+SHARE_AS(Large_f32_group, "Large<f32>::group", Large<f32>::group)
+SHARE_AS(Large_f64_group, "Large<f64>::group", Large<f64>::group)
+static_assert(Large<f64>::threads == Large<f32>::threads && Small<f32>::threads == Large<f32>::threads &&
+              Small<f64>::threads == Large<f32>::threads, "one number of threads for all");
+
 // A slab in shared memory: slab[k][i]. The rows are padded so that writing along k meets different banks.
 template <typename C, u32 EXTENT, u32 SLAB> struct Slab {
     static constexpr u32 pitch = EXTENT + 4;
-    C at[SLAB][pitch];
+    alignas(16) C at[SLAB][pitch]; // groups of it are read at once
 };
 
 // How a matrix source walks memory: scalars or small vectors, neighbouring threads along the depth or along the rows.
 enum Walk : u32 { WALK_DEPTH = 0, WALK_ROWS = 1, WALK_DEPTH_VECTORS = 2, WALK_ROWS_VECTORS = 3 };
+SHARE(WALK_DEPTH)
+SHARE(WALK_ROWS)
+SHARE(WALK_DEPTH_VECTORS)
+SHARE(WALK_ROWS_VECTORS)
 
 // EXTENT rows of a matrix with any strides; "row" counts the tile's rows for the left factor, its columns for the right.
 template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct MatrixSource {
@@ -86,8 +105,7 @@ template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct MatrixSource {
 
 // A GPU's compiler fuses by itself; the embedded device's is told not to, and here it costs half the speed.
 #if defined(TARGET_HOST) && defined(__FMA__)
-DEVICE f32 multiply_add(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
-DEVICE f64 multiply_add(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+template <typename C> DEVICE C multiply_add(C a, C b, C c) { return fused(a, b, c); }
 #else
 template <typename C> DEVICE C multiply_add(C a, C b, C c) { return a * b + c; }
 #endif

@@ -3,8 +3,9 @@
 #pragma once
 
 constexpr u32 WINDOW_THREADS = 256;
+SHARE(WINDOW_THREADS)
 
-// Mirrored by `Window` in src/window.rs. Padding is on both sides; strides count elements.
+// Padding is on both sides; strides count elements.
 struct Window {
     u32 batches, channels; // of the image that is read; `channels` of one group
     u32 height, width;
@@ -19,9 +20,14 @@ struct Window {
     u32 across, unused; // elements of the result a thread makes along x: 1, or Across<T>::count, which divides its width
     u64 batch_stride, channel_stride, row_stride, column_stride; // of the image that is read
 };
+SHARE_LAYOUT(Window, batches, channels, height, width, kernel_height, kernel_width, step_y, step_x, padding_y, padding_x, spread_y,
+             spread_x, groups, count, out_width, out_height, out_channels, kernel_width_by, kernel_area, channels_by, across,
+             batch_stride, channel_stride, row_stride, column_stride)
 
-// Elements that a thread makes at once where it can: up to four, no more than 16 bytes. Mirrored by `across` in src/window.rs.
+// Elements that a thread makes at once where it can: up to four, no more than 16 bytes.
 template <typename T> struct Across { static constexpr u32 count = sizeof(T) == 8 ? 2 : 4; };
+SHARE_AS(Across_f32, "Across<f32>", Across<f32>::count)
+SHARE_AS(Across_f64, "Across<f64>", Across<f64>::count)
 
 // An element of a result (batch, channel, y, x), row-major. The channel counts through all groups.
 struct Place {

@@ -12,8 +12,11 @@
 #pragma once
 
 constexpr u32 TILE = 4, TAPS = 3, POINTS = TILE + TAPS - 1;
+SHARE_AS(TILE, "Winograd TILE", TILE)
+SHARE_AS(TAPS, "Winograd TAPS", TAPS)
+SHARE_AS(POINTS, "Winograd POINTS", POINTS)
 
-// Mirrored by `Tiles` in src/winograd.rs. The image is the one that is read, or the result that is written.
+// The image is the one that is read, or the result that is written.
 struct Tiles {
     Divider across, down, places; // tiles along x, along y, and of all batches together
     Divider channels;             // of one phase
@@ -24,6 +27,8 @@ struct Tiles {
     u32 vectors; // rows of the result are whole tiles, aligned
     u64 batch_stride, channel_stride, row_stride, column_stride;
 };
+SHARE_LAYOUT(Tiles, across, down, places, channels, count, height, width, padding, step, vectors, batch_stride, channel_stride,
+             row_stride, column_stride)
 
 template <typename T> struct Points {
     static constexpr f64 NEAR = 11.0 / 16, FAR = 11.0 / 8;
@@ -136,13 +141,14 @@ template <u32 ROWS, typename T> DEVICE void weights_to_tiles(const T *weights, T
     put_tile(tile, tiles + index, count);
 }
 
-// Mirrored by `Phases` in src/winograd.rs.
+// The taps of a transposed convolution.
 struct Phases {
     Divider channels, out;
     u32 count; // phases times `out` times `channels`
     u32 step, kernel;
     i32 last; // the tap of the first phase that sees the first place of its three
 };
+SHARE_LAYOUT(Phases, channels, out, count, step, kernel, last)
 // tiles[plane, phase, out, channel] of weights (channel, out, kernel) of a transposed convolution. Where a phase has fewer
 // than three taps, the others are zero.
 template <u32 ROWS, typename T> DEVICE void phases_to_tiles(const T *weights, T *tiles, const Phases &w) {

@@ -3,16 +3,16 @@
 
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, same_dims, Kernels};
-use crate::layout::{Shape, MAX_BLOCKS, MAX_OPERANDS};
+use crate::layout::{row_major, Shape, MAX_BLOCKS, MAX_OPERANDS};
 use crate::registry::Id;
-use crate::tensor::{Operand, Output, MAX_RANK};
+use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DeviceCopy, DevicePtr, Error, Function, KernelArg, KernelArgs, LaunchConfig, Result};
 use std::ffi::c_void;
 
 const THREADS: u32 = 256;
 
-/// What a kernel takes beside its operands. `hip/elementwise.h` has the same.
+/// What a kernel takes beside its operands.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Params {
@@ -212,12 +212,7 @@ impl Kernels {
         fits(op.root, "the result", out.count(), inputs[0].count(), out.dtype(), to)?;
         one_stream(out.stream(), &inputs)?;
 
-        let mut out_strides = [0; MAX_RANK];
-        let mut stride = 1;
-        for d in (0..dims.len()).rev() {
-            out_strides[d] = stride;
-            stride *= dims[d];
-        }
+        let out_strides = row_major(dims);
         let strides: [&[usize]; OPERANDS] =
             std::array::from_fn(|k| inputs.get(k).map_or(&out_strides[..dims.len()], |input| input.strides()));
         let addresses: [u64; OPERANDS] =
@@ -300,4 +295,17 @@ fn same_dtype(root: &str, left: DType, right: DType) -> Result<()> {
         return Ok(());
     }
     Err(Error::refused(format!("{root}: the operands are of dtype {left} and {right}; convert one of them first")))
+}
+
+crate::shared::shared! {
+    [
+        "ELEMENTWISE_THREADS": THREADS,
+        "ROWS_BATCH": ROWS_BATCH,
+        "STRIDED_BATCH": STRIDED_BATCH,
+        "Work<u8>::batch": Work::new(1).batch,
+        "Work<f16>::batch": Work::new(2).batch,
+        "Work<f32>::batch": Work::new(4).batch,
+        "Work<f64>::batch": Work::new(8).batch,
+    ]
+    "Params": Params { first, second, fault }
 }

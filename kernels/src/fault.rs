@@ -23,6 +23,30 @@ const OPERATIONS: [&str; 10] = [
 ];
 const DIVISION: u64 = 6;
 
+crate::shared::shared! {
+    [
+        "FAULT_INDEX_SELECT": code_of("index-select"),
+        "FAULT_GATHER": code_of("gather"),
+        "FAULT_SCATTER": code_of("scatter"),
+        "FAULT_SCATTER_ADD": code_of("scatter-add"),
+        "FAULT_INDEX_ADD": code_of("index-add"),
+        "FAULT_DIVISION": code_of("div"),
+        "FAULT_EMBEDDING": code_of("embedding"),
+        "FAULT_EXPERT": code_of("experts"),
+        "FAULT_ROUTE": code_of("experts (slots)"),
+        // Three words, by the order in which `check` takes them.
+        "FaultWord": 24,
+        "FaultWord.code": 0,
+        "FaultWord.value": 8,
+        "FaultWord.bound": 16,
+    ]
+}
+
+#[cfg(test)]
+fn code_of(operation: &str) -> usize {
+    OPERATIONS.iter().position(|name| *name == operation).expect("an operation of the list")
+}
+
 /// Code, value and bound.
 const WORDS: usize = 3;
 

@@ -11,7 +11,7 @@ use hip::{DevicePtr, Error, LaunchConfig, Result};
 const THREADS: u32 = 256;
 const BATCH: u64 = 4;
 
-/// Rows of pieces. `hip/fill.hip` has the same.
+/// Rows of pieces.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Copy2d {
@@ -24,7 +24,7 @@ struct Copy2d {
 /// Matrices that one launch puts side by side.
 const CONCAT_PARTS: usize = 8;
 
-/// Matrices of one height side by side. `hip/fill.hip` has the same.
+/// Matrices of one height side by side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Concat {
@@ -239,4 +239,10 @@ impl Kernels {
         }
         Ok(())
     }
+}
+
+crate::shared::shared! {
+    ["FILL_THREADS": THREADS, "CONCAT_PARTS": CONCAT_PARTS]
+    "Copy2d": Copy2d { count, pieces, from_stride, to_stride }
+    "ConcatBytes": Concat { count, pieces, to_stride, used, start, stride, from }
 }

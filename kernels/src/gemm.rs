@@ -14,6 +14,8 @@ const THREADS: u32 = 256;
 /// Rows that a matrix-vector kernel makes at a time; above MANY times that a tile is better.
 const VECTOR_ROWS: u64 = 4;
 const MANY: u64 = 2;
+/// Vectors of columns that a block of the matrix-vector kernel for rows makes.
+const VECTORS_ACROSS: u64 = 8;
 
 impl Profile {
     /// Whether a product of `batch` times (rows, depth) and (depth, columns) is better left to our matrix-vector kernels than to a
@@ -25,7 +27,7 @@ impl Profile {
     }
 }
 
-/// `hip/tile.h` has the same.
+/// How a factor is walked.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
@@ -35,7 +37,7 @@ pub(crate) enum Walk {
     RowsVectors = 3,
 }
 
-/// `hip/gemm.hip` has the same.
+/// A product as the kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct GemmShape {
@@ -89,7 +91,7 @@ impl Factor {
     }
 }
 
-/// Sides of the tiles in `hip/gemm.hip`.
+/// Sides of the large and the small tiles (`hip/tile.h`).
 pub(crate) fn tile_sides(dtype: DType) -> (u64, u64) {
     if dtype == DType::F64 {
         (64, 32)
@@ -184,7 +186,7 @@ impl Kernels {
         } else if few && right.row_stride == 1 {
             let walk = right.walk(size, full);
             let across = if walk == Walk::RowsVectors { full } else { 1 };
-            ("gemv", "_rows", VECTOR_ROWS, 8 * across, [left.walk(size, full), walk])
+            ("gemv", "_rows", VECTOR_ROWS, VECTORS_ACROSS * across, [left.walk(size, full), walk])
         } else {
             let (large, small) = tile_sides(dtype);
             let walks = [left.walk(size, lanes), right.walk(size, lanes)];
@@ -277,4 +279,27 @@ fn mismatch(left: &Operand<'_>, right: &Operand<'_>, out: &OperandMut<'_>) -> Er
         out.dtype(),
         out.dims()
     ))
+}
+
+crate::shared::shared! {
+    [
+        "WALK_DEPTH": Walk::Depth as u32,
+        "WALK_ROWS": Walk::Rows as u32,
+        "WALK_DEPTH_VECTORS": Walk::DepthVectors as u32,
+        "WALK_ROWS_VECTORS": Walk::RowsVectors as u32,
+        "Large<f32>::rows": tile_sides(DType::F32).0,
+        "Large<f64>::rows": tile_sides(DType::F64).0,
+        "Small<f32>::rows": tile_sides(DType::F32).1,
+        "Small<f64>::rows": tile_sides(DType::F64).1,
+        "Large<f32>::threads": THREADS,
+        "Large<f32>::group": tile_lanes(DType::F32),
+        "Large<f64>::group": tile_lanes(DType::F64),
+        "GEMV_THREADS": THREADS,
+        "GEMV_ROWS": VECTOR_ROWS,
+        "GEMV_ACROSS": VECTORS_ACROSS,
+    ]
+    "GemmShape": GemmShape {
+        rows, columns, depth, left_walk, right_walk, out_vectors, left_row, left_depth, left_batch, right_column, right_depth,
+        right_batch, out_row, out_column, out_batch,
+    }
 }

@@ -307,3 +307,10 @@ fn around(root: &str, inner: &[usize], outer: &[usize], dim: usize, shorter: &[u
     }
     Err(Error::refused(format!("{root}: shapes {inner:?} and {outer:?} differ in more than dimension {dim}")))
 }
+
+crate::shared::shared! {
+    ["INDEXING_THREADS": THREADS, "INDEXING_BATCH": BATCH]
+    "Box": Box {
+        count, right, row, bound, dense_left, dense_row, indexed_left, indexed_row, ids_left, ids_row, ids_right,
+    }
+}

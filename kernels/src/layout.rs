@@ -39,7 +39,7 @@ impl Divider {
     }
 }
 
-/// A shape with the strides of its operands; dimension 0 is the innermost. `hip/portable/index.h` has the same.
+/// A shape with the strides of its operands; dimension 0 is the innermost.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Strided<const OPERANDS: usize> {
@@ -61,8 +61,7 @@ unsafe impl<const OPERANDS: usize> Zeroable for Strided<OPERANDS> {}
 // SAFETY: as above.
 unsafe impl<const OPERANDS: usize> Pod for Strided<OPERANDS> {}
 
-/// Rows and columns that pass through a tile, and the dimensions around them. `hip/elementwise.h` has the same;
-/// OPERANDS counts the output too.
+/// Rows and columns that pass through a tile, and the dimensions around them. OPERANDS counts the output too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Tiled<const OPERANDS: usize> {
@@ -88,6 +87,17 @@ impl<const OPERANDS: usize> Tiled<OPERANDS> {
 unsafe impl<const OPERANDS: usize> Zeroable for Tiled<OPERANDS> {}
 // SAFETY: as above.
 unsafe impl<const OPERANDS: usize> Pod for Tiled<OPERANDS> {}
+
+/// The strides of a contiguous tensor, in elements, the last dimension innermost. Those past its rank are 0.
+pub fn row_major(dims: &[usize]) -> [usize; MAX_RANK] {
+    let mut strides = [0; MAX_RANK];
+    let mut stride = 1;
+    for (to, size) in strides[..dims.len()].iter_mut().zip(dims).rev() {
+        *to = stride;
+        stride *= size;
+    }
+    strides
+}
 
 /// A shape while it is being worked on: sizes and strides in elements, innermost first.
 #[derive(Clone, Copy, Debug)]
@@ -254,9 +264,24 @@ impl Shape {
     }
 }
 
+crate::shared::shared! {
+    ["MAX_DIMS": MAX_DIMS]
+    "Divider": Divider { divisor, magic, shift }
+    "Strided1": Strided<1> { rank, count, size, stride }
+    "Strided4": Strided<4> { rank, count, size, stride }
+    "Tiled4": Tiled<4> { rows, cols, swapped, row_tiles, col_tiles, row_stride, col_stride, outer }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_dimension_is_innermost() {
+        assert_eq!(row_major(&[2, 3, 4])[..4], [12, 4, 1, 0]);
+        assert_eq!(row_major(&[5, 0, 4])[..3], [0, 4, 1]);
+        assert_eq!(row_major(&[]), [0; MAX_RANK]);
+    }
 
     fn quotient(divider: Divider, n: u32) -> u32 {
         // In 32 bits, as the kernels do it.

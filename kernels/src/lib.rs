@@ -36,6 +36,7 @@ pub mod registry;
 mod resident;
 mod rope;
 mod rows;
+mod shared;
 mod softmax;
 mod sort;
 mod store;

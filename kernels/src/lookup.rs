@@ -1,5 +1,6 @@
 //! Finding a kernel by its name at every launch: a table of hashes, which compares one name where a search among the sorted names of
-//! a module would compare ten.
+//! a module would compare ten. Numbers made by the build script would not do away with it: which kernel serves is decided at run time,
+//! from a root, dtypes and a variant, so some table has to lead from those to a kernel, and names keep it readable.
 
 /// The positions of names in a list, by their hashes.
 #[derive(Debug)]

@@ -11,24 +11,14 @@ impl Kernels {
     pub fn rms_norm(&self, input: &Operand<'_>, alpha: &Operand<'_>, eps: f64, out: &mut Output<'_>) -> Result<()> {
         let root = "rmsnorm";
         let rows = norm_rows(root, input, &[("alpha", alpha)], out)?;
-        self.function(Id::Norms, root, &[input.dtype()], "")?;
-        let (src, dst, alpha, stream) = (input.ptr(), out.ptr(), alpha.ptr(), out.stream());
-        rows.launches(self.profile(), stream, input.dtype(), &[src, dst, alpha], |step, config, start| {
-            let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
-            let (src, dst) = (src.offset(start), dst.offset(start));
+        let (src, dst, alpha, stream, dtype) = (input.ptr(), out.ptr(), alpha.ptr(), out.stream(), input.dtype());
+        let plan = rows.plan(self.profile(), dtype, &[src, dst, alpha], false);
+        self.map_rows((Id::Norms, root, dtype), (rows, plan), stream, |function, step| {
+            let Step { start, states, shape, config, .. } = step;
+            let args = (src.offset(start), dst.offset(start), states, shape, eps, alpha);
             // SAFETY: the parameters of the kernels in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
             // a row, and all memory is in the order of `stream`.
-            unsafe {
-                match step {
-                    Step::Rows(shape) => function.launch(stream, config, &(src, dst, alpha, shape, eps)),
-                    Step::Gather { states, shape } => {
-                        function.launch(stream, config, &(src, states, alpha, shape, eps))
-                    }
-                    Step::Map { states, shape } => {
-                        function.launch(stream, config, &(src, dst, states, alpha, shape, eps))
-                    }
-                }
-            }
+            unsafe { function.launch(stream, config, &args) }
         })
     }
 
@@ -43,23 +33,14 @@ impl Kernels {
     ) -> Result<()> {
         let root = "layernorm";
         let rows = norm_rows(root, input, &[("alpha", alpha), ("beta", beta)], out)?;
-        self.function(Id::Norms, root, &[input.dtype()], "")?;
-        let (src, dst, alpha, beta, stream) = (input.ptr(), out.ptr(), alpha.ptr(), beta.ptr(), out.stream());
-        rows.launches(self.profile(), stream, input.dtype(), &[src, dst, alpha, beta], |step, config, start| {
-            let function = self.function(Id::Norms, root, &[input.dtype()], step.variant())?;
-            let (src, dst) = (src.offset(start), dst.offset(start));
+        let (src, dst, stream, dtype) = (input.ptr(), out.ptr(), out.stream(), input.dtype());
+        let (alpha, beta) = (alpha.ptr(), beta.ptr());
+        let plan = rows.plan(self.profile(), dtype, &[src, dst, alpha, beta], false);
+        self.map_rows((Id::Norms, root, dtype), (rows, plan), stream, |function, step| {
+            let Step { start, states, shape, config, .. } = step;
+            let args = (src.offset(start), dst.offset(start), states, shape, eps, alpha, beta);
             // SAFETY: as for rms_norm, with beta as long as a row too.
-            unsafe {
-                match step {
-                    Step::Rows(shape) => function.launch(stream, config, &(src, dst, alpha, beta, shape, eps)),
-                    Step::Gather { states, shape } => {
-                        function.launch(stream, config, &(src, states, alpha, beta, shape, eps))
-                    }
-                    Step::Map { states, shape } => {
-                        function.launch(stream, config, &(src, dst, states, alpha, beta, shape, eps))
-                    }
-                }
-            }
+            unsafe { function.launch(stream, config, &args) }
         })
     }
 }

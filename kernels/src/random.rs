@@ -56,3 +56,7 @@ impl Kernels {
         Ok(next)
     }
 }
+
+crate::shared::shared! {
+    ["RANDOM_THREADS": THREADS]
+}

@@ -4,7 +4,7 @@
 use crate::block_counters::BlockCounters;
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
-use crate::layout::{Shape, Strided};
+use crate::layout::{row_major, Shape, Strided};
 use crate::registry::Id;
 use crate::rows::{blocks, pieces, team_log2, Machine, READ_STEPS, ROW_THREADS};
 use crate::tensor::{Operand, Output, MAX_RANK};
@@ -80,7 +80,7 @@ impl Reduce {
     }
 }
 
-/// `hip/reduce.hip` has the same.
+/// A reduction as the kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct ReduceShape {
@@ -97,7 +97,7 @@ struct ReduceShape {
     reduced: Strided<1>,
 }
 
-/// Neighbouring rows that a thread of the variant `_columns` takes; `ColumnLanes` in `hip/reduce.hip`.
+/// Neighbouring rows that a thread of the variant `_columns` takes.
 fn column_lanes(dtype: DType) -> u64 {
     (16 / dtype.size() as u64).min(8)
 }
@@ -192,7 +192,7 @@ impl Kernels {
             // The order does not matter to a sum: nearest elements innermost.
             reduced.sort_by_stride();
         }
-        let out_strides = kept.contiguous_strides();
+        let out_strides = row_major(kept.dims());
         let kept = Shape::collapse(kept.dims(), &[kept.strides(), &out_strides[..kept.rank]]);
         let reduced = Shape::collapse(reduced.dims(), &[reduced.strides()]);
         kept.cut(&mut |part, start| {
@@ -295,16 +295,6 @@ impl Dims {
         &self.stride[..self.rank]
     }
 
-    fn contiguous_strides(&self) -> [usize; MAX_RANK] {
-        let mut strides = [0; MAX_RANK];
-        let mut stride = 1;
-        for d in (0..self.rank).rev() {
-            strides[d] = stride;
-            stride *= self.size[d];
-        }
-        strides
-    }
-
     /// The largest stride first.
     fn sort_by_stride(&mut self) {
         for d in 1..self.rank {
@@ -338,6 +328,18 @@ fn split(root: &str, input: &Operand<'_>, dims: &[usize]) -> Result<(Dims, Dims)
         into.push(size, stride);
     }
     Ok((kept, reduced))
+}
+
+crate::shared::shared! {
+    [
+        "ColumnLanes<u8>": column_lanes(DType::U8),
+        "ColumnLanes<f16>": column_lanes(DType::F16),
+        "ColumnLanes<f32>": column_lanes(DType::F32),
+        "ColumnLanes<f64>": column_lanes(DType::F64),
+    ]
+    "ReduceShape": ReduceShape {
+        outputs, count, pieces, first_piece, first_index, team_log2, vectors, start, kept, reduced,
+    }
 }
 
 #[cfg(test)]

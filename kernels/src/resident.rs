@@ -9,16 +9,20 @@ use crate::rows::{Rows, ROW_THREADS};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result, Stream};
 
-/// Pairs of teams in a block, its threads, and the tiles that a pair has in shared memory, as in `hip/resident.h`.
+/// Pairs of teams in a block, its threads, and the tiles that a pair has in shared memory.
 const PAIRS: u64 = 15;
 const THREADS: u32 = 992;
 const PLACES: u64 = 28;
 
-/// Bytes of a tile, and of what the teams of a block tell each other, as in `hip/resident.h`.
+/// Bytes of a tile, and of what the teams of a block tell each other.
 const TILE: u64 = 512;
 const STAGE: u64 = 8192;
 
-/// Tiles that a pair has of a row at most. A pair has room for 36, and what is left is for the next row.
+/// Tiles that a pair keeps in registers, beside those in shared memory.
+#[cfg(test)]
+const HELD: u64 = 8;
+
+/// Tiles that a pair has of a row at most. A pair has room for PLACES + HELD, 36, and what is left is for the next row.
 const MOST: u64 = 20;
 
 /// Rows from which on a group of blocks gains: the first is read, and the last one written, by itself. As measured on an H200, where
@@ -31,7 +35,7 @@ const PATIENCE: u32 = 1 << 14;
 /// States of a launch at most; the last block clears them.
 const STATES: u64 = 1 << 20;
 
-/// Rows on the chip as the kernels take them; `hip/resident.h` has the same.
+/// Rows on the chip as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct Residents {
@@ -53,12 +57,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// How to launch, where rows gain from it. `addresses` are all that the kernel reads and writes in vectors.
-    pub fn of(profile: &Profile, rows: Rows, dtype: DType, addresses: &[DevicePtr<u8>]) -> Option<Self> {
-        let (bytes, forced) = (rows.columns * dtype.size() as u64, profile.planning.residents);
-        let vectors = bytes > 0 && bytes.is_multiple_of(16) && addresses.iter().all(|at| at.address() % 16 == 0);
+    /// How to launch for `rows` rows of `bytes` bytes each, a multiple of 16, where they gain from it.
+    pub fn of(profile: &Profile, rows: u64, bytes: u64, dtype: DType) -> Option<Self> {
+        let forced = profile.planning.residents;
         // A state has to fit into a word.
-        if !vectors || dtype == DType::F64 {
+        if bytes == 0 || dtype == DType::F64 {
             return None;
         }
         let shared = PAIRS * PLACES * TILE;
@@ -66,10 +69,10 @@ impl Plan {
         let staged = profile.bulk_copies() && room >= shared + STAGE + u64::from(DRIVERS_SHARED_BYTES);
         let (group, groups) = match forced {
             Some(_) => (bytes.div_ceil(PAIRS * MOST * TILE).max(2), 1),
-            None if staged => groups(u64::from(profile.units), rows.rows, bytes)?,
+            None if staged => groups(u64::from(profile.units), rows, bytes)?,
             None => return None,
         };
-        if rows.rows * group > STATES {
+        if rows * group > STATES {
             return None;
         }
         let blocks = (group * groups) as u32;
@@ -113,6 +116,18 @@ fn groups(units: u64, rows: u64, bytes: u64) -> Option<(u64, u64)> {
     }
     let groups = units / least;
     (rows >= ROUNDS * groups).then_some((units / groups, groups))
+}
+
+crate::shared::shared! {
+    [
+        "STAGE_TEAM": TILE / 16,
+        "RESIDENT_PAIRS": PAIRS,
+        "RESIDENT_STAGED_THREADS": THREADS,
+        "RESIDENT_PLACES": PLACES,
+        "RESIDENT_HELD": HELD,
+        "RESIDENT_TILE": TILE,
+    ]
+    "Residents": Residents { states, left, counts, rows, columns, patience, group }
 }
 
 #[cfg(test)]

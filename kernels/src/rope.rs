@@ -35,7 +35,7 @@ impl Rope {
     }
 }
 
-/// `hip/rope.hip` has the same.
+/// Heads and their pairs as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct RopeShape {
@@ -162,4 +162,9 @@ fn check_angles(
         )));
     }
     Ok(angles.dims().len() == 3)
+}
+
+crate::shared::shared! {
+    ["ROPE_THREADS": THREADS]
+    "RopeShape": RopeShape { items, vectors, pieces, inner, batch, half, angles_step }
 }

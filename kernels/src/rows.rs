@@ -2,62 +2,48 @@
 //! reductions, the softmaxes and the norms (`hip/rows.h`). What they compute is not known here.
 
 use crate::dtype::DType;
-use crate::kernels::{fits, one_stream};
+use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::{Divider, INDEX_LIMIT, MAX_BLOCKS};
 use crate::profile::Profile;
+use crate::registry::Id;
+use crate::resident;
 use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
-use hip::{DevicePtr, Error, LaunchConfig, Result, Stream};
+use hip::{DevicePtr, Error, Function, LaunchConfig, Result, Stream};
 
-/// Threads of a block, as in `hip/rows.h`.
+/// Threads of a block.
 pub(crate) const ROW_THREADS: u32 = 256;
 
-/// 16-byte pieces a thread keeps in registers, as in `hip/rows.h`.
+/// 16-byte pieces a thread keeps in registers.
 const KEPT: u64 = 4;
 
-/// 16-byte pieces a thread has in flight, as in `hip/rows.h`, for the tiles that pieces of a row are made of. `hip/reduce.hip` has
-/// twice as many, and so half as many tiles.
+/// 16-byte pieces a thread has in flight, for the tiles that pieces of a row are made of. `hip/reduce.hip` has twice as many, and
+/// so half as many tiles.
 const AHEAD: u64 = 4;
 
-/// Contiguous rows as the kernels take them; `hip/rows.h` has the same.
+/// Rows and how they are mapped, as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct RowShape {
-    pub rows: u32,
-    pub columns: u32,
-    pub team_log2: u32,
-    pub vectors: u32,
-}
-
-/// Rows cut into pieces as the kernels take them; `hip/rows.h` has the same.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(crate) struct RowPieces {
+    rows: u32,
     columns: u32,
     vectors: u32,
+    team_log2: u32,
+    kept: u32,
     pieces: Divider,
 }
 
-/// One launch of a map over rows.
+/// One launch of a map over rows. Whatever the variant, a kernel takes source, target, states, shape, and what is its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    /// Whole rows, a team each.
-    Rows(RowShape),
-    /// Gathers a state for each piece of a row.
-    Gather { states: DevicePtr<u8>, shape: RowPieces },
-    /// Merges the states of a row and maps its pieces.
-    Map { states: DevicePtr<u8>, shape: RowPieces },
-}
-
-impl Step {
-    /// The variant of the kernel.
-    pub fn variant(&self) -> &'static str {
-        match self {
-            Step::Rows(_) => "",
-            Step::Gather { .. } => "_gather",
-            Step::Map { .. } => "_map",
-        }
-    }
+pub(crate) struct Step {
+    /// The variant of the kernel: `""` maps whole rows, `"_gather"` makes a state for each piece of a row, `"_map"` maps the pieces.
+    pub variant: &'static str,
+    /// Bytes to add to the addresses of source and target.
+    pub start: usize,
+    /// A state for each piece; null for whole rows.
+    pub states: DevicePtr<u8>,
+    pub shape: RowShape,
+    pub config: LaunchConfig,
 }
 
 /// Steps from which on a row is cut where most units would have none, and where they have: the second launch and what it reads again
@@ -164,41 +150,102 @@ impl Rows {
         Ok(Self { rows: input.count().checked_div(columns).unwrap_or(0) as u64, columns: columns as u64 })
     }
 
-    /// Calls `launch` with each step, its geometry, and the bytes to add to the addresses of the tensor. `addresses` are
-    /// all that the kernel reads and writes in vectors.
-    pub fn launches(
-        self,
-        profile: &Profile,
-        stream: &Stream,
-        dtype: DType,
-        addresses: &[DevicePtr<u8>],
-        mut launch: impl FnMut(Step, LaunchConfig, usize) -> Result<()>,
-    ) -> Result<()> {
-        let lanes = 16 / dtype.size() as u64;
+    /// How the rows are mapped: decided here, once. `addresses` are all that the kernel reads and writes in vectors; `residents`
+    /// says whether there are kernels that keep a row on the chip.
+    pub fn plan(self, profile: &Profile, dtype: DType, addresses: &[DevicePtr<u8>], residents: bool) -> RowPlan {
+        let (size, lanes) = (dtype.size() as u64, 16 / dtype.size() as u64);
         let vectors = self.columns.is_multiple_of(lanes) && addresses.iter().all(|at| at.address() % 16 == 0);
+        if residents && vectors {
+            if let Some(plan) = resident::Plan::of(profile, self.rows, self.columns * size, dtype) {
+                return RowPlan::Resident(plan);
+            }
+        }
         let steps = if vectors { self.columns / lanes } else { self.columns };
         let machine = profile.machine().reading_ahead();
         let team_log2 = team_log2(machine, self.rows, steps, KEPT);
-        if let Some(pieces) = shares(machine, self.rows, steps) {
-            let units = self.rows * pieces;
-            let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
-            let shape =
-                RowPieces { columns: self.columns as u32, vectors: u32::from(vectors), pieces: Divider::new(pieces) };
-            let config = LaunchConfig::new(units as u32, ROW_THREADS);
-            launch(Step::Gather { states: states.ptr(), shape }, config, 0)?;
-            // The states go back to the stream's pool, behind both launches.
-            return launch(Step::Map { states: states.ptr(), shape }, config, 0);
+        let pieces = shares(machine, self.rows, steps);
+        let kept = match steps.div_ceil(1 << team_log2) {
+            0..=1 => 1,
+            2..=KEPT => KEPT,
+            _ => 0,
+        };
+        let shape = RowShape {
+            rows: 0,
+            columns: self.columns as u32,
+            vectors: u32::from(vectors),
+            team_log2,
+            kept: kept as u32,
+            pieces: Divider::new(pieces.unwrap_or(1)),
+        };
+        match pieces {
+            Some(pieces) => RowPlan::Pieces { pieces, shape },
+            None => RowPlan::Teams { shape, row_bytes: self.columns * size },
         }
-        let mut first = 0;
-        while first < self.rows {
-            let rows = (self.rows - first).min(MAX_BLOCKS * u64::from(ROW_THREADS >> team_log2));
-            let shape =
-                RowShape { rows: rows as u32, columns: self.columns as u32, team_log2, vectors: u32::from(vectors) };
-            let config = LaunchConfig::new(blocks(rows, team_log2), ROW_THREADS);
-            launch(Step::Rows(shape), config, (first * self.columns) as usize * dtype.size())?;
-            first += rows;
+    }
+}
+
+/// How rows are mapped.
+#[derive(Debug)]
+pub(crate) enum RowPlan {
+    /// By a team of threads each, in one launch, or some where a grid is too small for all.
+    Teams { shape: RowShape, row_bytes: u64 },
+    /// By several blocks each, in two launches.
+    Pieces { shape: RowShape, pieces: u64 },
+    /// By blocks that keep a row on the chip, in one launch.
+    Resident(resident::Plan),
+}
+
+impl Rows {
+    /// Calls `launch` with each step of mapping whole rows or pieces of them.
+    fn steps(self, plan: RowPlan, stream: &Stream, mut launch: impl FnMut(Step) -> Result<()>) -> Result<()> {
+        match plan {
+            RowPlan::Pieces { shape, pieces } => {
+                let units = self.rows * pieces;
+                let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
+                let shape = RowShape { rows: self.rows as u32, ..shape };
+                let config = LaunchConfig::new(units as u32, ROW_THREADS);
+                let step = Step { variant: "_gather", start: 0, states: states.ptr(), shape, config };
+                launch(step)?;
+                // The states go back to the stream's pool, behind both launches.
+                launch(Step { variant: "_map", ..step })
+            }
+            RowPlan::Teams { shape, row_bytes } => {
+                let mut first = 0;
+                // Also when there is no row, so that a dtype that is not served is refused then too.
+                loop {
+                    let rows = (self.rows - first).min(MAX_BLOCKS * u64::from(ROW_THREADS >> shape.team_log2));
+                    let config = LaunchConfig::new(blocks(rows, shape.team_log2), ROW_THREADS);
+                    let shape = RowShape { rows: rows as u32, ..shape };
+                    let start = (first * row_bytes) as usize;
+                    launch(Step { variant: "", start, states: DevicePtr::NULL, shape, config })?;
+                    first += rows;
+                    if first >= self.rows {
+                        return Ok(());
+                    }
+                }
+            }
+            RowPlan::Resident(_) => Err(Error::refused("rows that stay on the chip have a launch of their own")),
         }
-        Ok(())
+    }
+}
+
+impl Kernels {
+    /// Maps rows by the kernels `root_dtype` of a module and their variants: `launch` gets the function and the step, for source,
+    /// target, states, shape and what else the kernel takes.
+    pub(crate) fn map_rows(
+        &self,
+        (id, root, dtype): (Id, &str, DType),
+        (rows, plan): (Rows, RowPlan),
+        stream: &Stream,
+        launch: impl Fn(&Function, Step) -> Result<()>,
+    ) -> Result<()> {
+        rows.steps(plan, stream, |step| {
+            let function = self.function(id, root, &[dtype], step.variant)?;
+            if step.shape.rows == 0 {
+                return Ok(());
+            }
+            launch(function, step)
+        })
     }
 }
 
@@ -212,6 +259,11 @@ pub(crate) fn contiguous(root: &str, what: &str, operand: &Operand<'_>) -> Resul
         operand.dims(),
         operand.strides()
     )))
+}
+
+crate::shared::shared! {
+    ["ROW_THREADS": ROW_THREADS, "ROW_KEPT": KEPT, "ROW_AHEAD": AHEAD]
+    "RowShape": RowShape { rows, columns, vectors, team_log2, kept, pieces }
 }
 
 #[cfg(test)]
@@ -246,6 +298,34 @@ mod tests {
         assert_eq!(shares(GPU, 51, 12_288), Some(6));
         assert_eq!(shares(GPU, 201, 1 << 20), None);
         assert_eq!(shares(Machine { side_by_side: false, ..GPU }, 1, 1 << 20), None);
+    }
+
+    #[test]
+    fn rows_have_one_plan() {
+        let plan = |arch: &str, rows, columns, address, residents| {
+            let addresses = [DevicePtr::from_address(256), DevicePtr::from_address(address)];
+            let plan = Rows { rows, columns }.plan(&Profile::example(arch), DType::F32, &addresses, residents);
+            match plan {
+                RowPlan::Resident(_) => "on the chip".to_owned(),
+                RowPlan::Pieces { pieces, shape } => format!("{pieces} pieces, vectors {}", shape.vectors),
+                RowPlan::Teams { shape, row_bytes } => {
+                    assert_eq!(row_bytes, 4 * columns);
+                    let RowShape { vectors, team_log2, kept, .. } = shape;
+                    format!("teams of {}, vectors {vectors}, kept {kept}", 1 << team_log2)
+                }
+            }
+        };
+        assert_eq!(plan("sm_90", 512, 128_256, 256, true), "on the chip");
+        assert_eq!(plan("sm_90", 512, 128_256, 256, false), "teams of 256, vectors 1, kept 0");
+        assert_eq!(plan("gfx942", 512, 128_256, 256, true), "teams of 256, vectors 1, kept 0");
+        assert_eq!(plan("sm_90", 1, 128_256, 256, true), "32 pieces, vectors 1");
+        assert_eq!(plan("sm_90", 1, 128_256, 260, true), "126 pieces, vectors 0");
+        // What a thread keeps: all of its row, one vector or four.
+        assert_eq!(plan("sm_90", 100_000, 4, 256, true), "teams of 1, vectors 1, kept 1");
+        assert_eq!(plan("sm_90", 100_000, 64, 256, true), "teams of 4, vectors 1, kept 4");
+        assert_eq!(plan("sm_90", 100_000, 4096, 256, true), "teams of 256, vectors 1, kept 4");
+        assert_eq!(plan("sm_90", 100_000, 4100, 256, true), "teams of 256, vectors 1, kept 0");
+        assert_eq!(plan("sm_90", 0, 0, 256, true), "teams of 1, vectors 1, kept 1");
     }
 
     #[test]

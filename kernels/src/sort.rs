@@ -9,7 +9,7 @@ use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{Buffer, DevicePtr, Error, LaunchConfig, Result, Stream};
 
-/// Constants of `hip/sort.hip`.
+/// Threads of a block, elements of a thread, and of a tile.
 const THREADS: u32 = 256;
 const ITEMS: u64 = 8;
 const TILE: u64 = 2048;
@@ -32,7 +32,7 @@ impl Order {
     }
 }
 
-/// `hip/sort.hip` has the same.
+/// Tiles that are sorted, as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct SortRows {
@@ -42,7 +42,7 @@ struct SortRows {
     tiles_per_row: Divider,
 }
 
-/// `hip/sort.hip` has the same.
+/// Runs that are merged, as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct MergeRows {
@@ -199,4 +199,10 @@ impl Part {
         }
         Ok(())
     }
+}
+
+crate::shared::shared! {
+    ["SORT_THREADS": THREADS, "SORT_ITEMS": ITEMS, "SORT_TILE": TILE]
+    "SortRows": SortRows { columns, segments, segment_log2, tiles_per_row }
+    "MergeRows": MergeRows { columns, run, tiles_per_row }
 }

@@ -7,10 +7,10 @@ use crate::tensor::Operand;
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, Error, Result};
 
-/// Threads of a block, as in `hip/window.h`.
+/// Threads of a block.
 pub(crate) const WINDOW_THREADS: u32 = 256;
 
-/// `hip/window.h` has the same.
+/// A window over an image as the kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct Window {
@@ -42,6 +42,11 @@ pub(crate) struct Window {
     column_stride: u64,
 }
 
+/// Neighbouring elements of `size` bytes that a thread makes where it can: up to four, no more than 16 bytes.
+fn across(size: usize) -> usize {
+    (16 / size).min(4)
+}
+
 impl Window {
     pub fn batches(&self) -> u32 {
         self.batches
@@ -54,7 +59,7 @@ impl Window {
 
     /// The same with several neighbours for each thread, where rows of the result at `to` fall into such groups evenly.
     pub fn across(mut self, dtype: DType, out_width: usize, to: DevicePtr<u8>) -> Self {
-        let across = if dtype.size() == 8 { 2 } else { 4 };
+        let across = across(dtype.size());
         if out_width.is_multiple_of(across) && to.address().is_multiple_of((across * dtype.size()) as u64) {
             self.across = across as u32;
             self.count /= across as u32;
@@ -258,5 +263,14 @@ pub(crate) fn reach(
         _ => Err(Error::refused(format!(
             "{root}: a window of {kernel} (dilation {spread}, stride {step}) over {size} elements leaves nothing of a padding of {padding}"
         ))),
+    }
+}
+
+crate::shared::shared! {
+    ["WINDOW_THREADS": WINDOW_THREADS, "Across<f32>": across(4), "Across<f64>": across(8)]
+    "Window": Window {
+        batches, channels, height, width, kernel_height, kernel_width, step_y, step_x, padding_y, padding_x, spread_y, spread_x,
+        groups, count, out_width, out_height, out_channels, kernel_width_by, kernel_area, channels_by, across, batch_stride,
+        channel_stride, row_stride, column_stride,
     }
 }

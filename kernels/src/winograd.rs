@@ -27,7 +27,7 @@ const POINTS: usize = TILE + TAPS - 1;
 /// Channels below which the products are nothing but memory.
 const LEAST: usize = 16;
 
-/// `hip/winograd.h` has the same.
+/// Tiles of an image or a result as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Tiles {
@@ -47,7 +47,7 @@ struct Tiles {
     column_stride: u64,
 }
 
-/// `hip/winograd.h` has the same.
+/// Taps of a transposed convolution as the kernels take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Phases {
@@ -296,6 +296,15 @@ impl Kernels {
         // shape speaks of.
         unsafe { function.launch(to.stream(), config, &(from.ptr(), to.ptr(), shape)) }
     }
+}
+
+crate::shared::shared! {
+    ["Winograd TILE": TILE, "Winograd TAPS": TAPS, "Winograd POINTS": POINTS]
+    "Tiles": Tiles {
+        across, down, places, channels, count, height, width, padding, step, vectors, batch_stride, channel_stride, row_stride,
+        column_stride,
+    }
+    "Phases": Phases { channels, out, count, step, kernel, last }
 }
 
 #[cfg(test)]

@@ -83,9 +83,6 @@ template <typename T> DEVICE void atomic_add(T *at, T value) {
         atomic_update(at, [=](T old) { return cast<T>((Compute<T>)(widen(old) + widen(value))); });
     }
 }
-template <typename T> DEVICE void atomic_min(T *at, T value) {
-    atomic_update(at, [=](T old) { return widen(value) < widen(old) ? value : old; });
-}
 template <typename T> DEVICE void atomic_max(T *at, T value) {
     atomic_update(at, [=](T old) { return widen(old) < widen(value) ? value : old; });
 }

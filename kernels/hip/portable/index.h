@@ -1,9 +1,9 @@
 // From the linear index of an element to its offset in memory: shapes and strides by value, and division
-// by a multiplication and a shift. Mirrored byte for byte by src/layout.rs, which collapses dimensions and
-// cuts tensors so that a linear index always stays below 2^31.
+// by a multiplication and a shift. The launch layer (src/layout.rs) collapses dimensions and cuts tensors so that a linear index always stays below 2^31.
 #pragma once
 
 #define MAX_DIMS 8
+SHARE(MAX_DIMS)
 
 DEVICE u32 mul_high(u32 a, u32 b) { return (u32)(((u64)a * b) >> 32); }
 
@@ -15,6 +15,7 @@ struct Divider {
 
     MEMBER u32 quotient(u32 n) const { return (mul_high(n, magic) + n) >> shift; }
 };
+SHARE_LAYOUT(Divider, divisor, magic, shift)
 
 // Splits n into quotient and remainder by one divider.
 struct Division {
@@ -48,6 +49,13 @@ template <u32 OPERANDS> struct Strided {
         for (u32 k = 0; k < OPERANDS; k++) out[k] += index * stride[k][last];
     }
 };
+
+#if defined(TARGET_HOST)
+typedef Strided<1> Strided1;
+typedef Strided<4> Strided4;
+SHARE_LAYOUT(Strided1, rank, count, size, stride)
+SHARE_LAYOUT(Strided4, rank, count, size, stride)
+#endif
 
 // One tensor: `layout.offset(i)` is where its i-th element (row-major) lies.
 struct Layout : Strided<1> {

@@ -13,6 +13,8 @@ DEVICE f32 ceil_(f32 x) { return ceilf(x); }
 DEVICE f64 ceil_(f64 x) { return ceil(x); }
 DEVICE f32 trunc_(f32 x) { return truncf(x); }
 DEVICE f64 trunc_(f64 x) { return trunc(x); }
+DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
+DEVICE f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
 #else
 DEVICE f32 sqrt_(f32 x) { return __builtin_sqrtf(x); }
 DEVICE f64 sqrt_(f64 x) { return __builtin_sqrt(x); }
@@ -22,6 +24,9 @@ DEVICE f32 ceil_(f32 x) { return __builtin_ceilf(x); }
 DEVICE f64 ceil_(f64 x) { return __builtin_ceil(x); }
 DEVICE f32 trunc_(f32 x) { return __builtin_truncf(x); }
 DEVICE f64 trunc_(f64 x) { return __builtin_trunc(x); }
+// a * b + c, rounded once.
+DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 #endif
 
 DEVICE f32 abs_(f32 x) { return bit_cast<f32>(bit_cast<u32>(x) & 0x7fffffffu); }

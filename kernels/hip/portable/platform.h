@@ -100,7 +100,6 @@ typedef u64 usize;
 
 #if defined(TARGET_AMD)
 DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
-DEVICE u32 thread_y() { return __builtin_amdgcn_workitem_id_y(); }
 DEVICE u32 block_x() { return __builtin_amdgcn_workgroup_id_x(); }
 DEVICE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
 DEVICE u32 block_z() { return __builtin_amdgcn_workgroup_id_z(); }
@@ -116,7 +115,6 @@ DEVICE void barrier() {
 DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 #else
 DEVICE u32 thread_x() { return threadIdx.x; }
-DEVICE u32 thread_y() { return threadIdx.y; }
 DEVICE u32 block_x() { return blockIdx.x; }
 DEVICE u32 block_y() { return blockIdx.y; }
 DEVICE u32 block_z() { return blockIdx.z; }

@@ -1,5 +1,4 @@
-// Waves (warps): lane ids, shuffles, ballots, and the reductions over a wave and over a block built on them.
-// All lanes of the wave, and all threads of the block for block_reduce, must take part.
+// Waves (warps): lane ids, shuffles, ballots, and the reductions over a wave built on them. All lanes of the wave must take part.
 #pragma once
 
 // A block of 1024 threads has at most this many waves.
@@ -52,15 +51,6 @@ template <typename T> DEVICE T shuffle(T value, u32 lane) {
     }
 }
 template <typename T> DEVICE T shuffle_xor(T value, u32 mask) { return shuffle(value, lane_index() ^ mask); }
-// From the lane `delta` above (below); a lane with no such neighbour gets its own value.
-template <typename T> DEVICE T shuffle_down(T value, u32 delta) {
-    u32 lane = lane_index();
-    return shuffle(value, lane + delta < wave_size() ? lane + delta : lane);
-}
-template <typename T> DEVICE T shuffle_up(T value, u32 delta) {
-    u32 lane = lane_index();
-    return shuffle(value, lane >= delta ? lane - delta : lane);
-}
 
 // Combines over groups of `width` neighbouring lanes (a power of two up to the wave size); every lane gets the result.
 // The order is a butterfly: the same on every run.
@@ -72,28 +62,9 @@ template <typename T, typename Op> DEVICE T wave_reduce(T value, Op op) {
     return group_reduce(value, wave_size(), op);
 }
 
-// Combines over a block of THREADS threads, a multiple of 64; every thread gets the result.
-template <u32 THREADS, typename T, typename Op> DEVICE T block_reduce(T value, Op op) {
-    static_assert(THREADS % 64 == 0, "whole waves of either size");
-    __shared__ T partial[MAX_WAVES];
-    value = wave_reduce(value, op);
-    u32 waves = THREADS / wave_size();
-    if (waves == 1) return value;
-    barrier(); // an earlier use of `partial` has been read by all
-    if (lane_index() == 0) partial[wave_index()] = value;
-    barrier();
-    // Each thread adds up the few partial values itself: cheaper than a second butterfly and a broadcast.
-    value = partial[0];
-    for (u32 i = 1; i < waves; i++) value = op(value, partial[i]);
-    return value;
-}
-
 struct Sum {
     template <typename T> MEMBER T operator()(T a, T b) const { return a + b; }
 };
 struct Greater {
     template <typename T> MEMBER T operator()(T a, T b) const { return max_of(a, b); }
-};
-struct Lesser {
-    template <typename T> MEMBER T operator()(T a, T b) const { return min_of(a, b); }
 };

@@ -6,6 +6,8 @@
 
 constexpr u32 ACTIVATION_BLOCK = 32;
 constexpr u32 QUANTIZE_THREADS = 256;
+SHARE(ACTIVATION_BLOCK)
+SHARE(QUANTIZE_THREADS)
 
 struct Step {
     f32 step;   // value = step * byte
@@ -14,14 +16,19 @@ struct Step {
     // A choice and not an index: an index that is known only at run time would put the structure into memory.
     MEMBER i32 half(u32 which) const { return which ? sum[1] : sum[0]; }
 };
+SHARE_AS(Step_size, "Step", sizeof(Step))
 
 // The order of a row's pieces. In a mat-vec, neighbouring threads take neighbouring units of the weights' format, and each
 // of them the pieces of its unit one after the other. The same piece of eight units therefore lies side by side: eight
 // threads read 128 bytes in a row, which is what a cache line holds. Tiles take pieces as they come.
-// Numbers shared with src/quantized/product.rs.
 enum Arrangement : u32 { ARRANGED_LINEAR = 0, ARRANGED_PAIRS = 1, ARRANGED_QUARTERS = 2, ARRANGED_PLANES = 3 };
+SHARE(ARRANGED_LINEAR)
+SHARE(ARRANGED_PAIRS)
+SHARE(ARRANGED_QUARTERS)
+SHARE(ARRANGED_PLANES)
 
 constexpr u32 NEIGHBOURS = 8;
+SHARE(NEIGHBOURS)
 
 // Where piece i of unit `unit` lies, counted in pieces from the start of the row.
 template <u32 UNIT> DEVICE u32 arranged(u32 unit, u32 i) {
@@ -52,6 +59,7 @@ struct Activations {
         return steps[column * (k / ACTIVATION_BLOCK) + piece / 2];
     }
 };
+SHARE_LAYOUT(Activations, bytes, steps, pitch)
 
 // Four neighbouring values; `at` may be anything that T allows.
 template <typename T> DEVICE Vec<f32, 4> four_values(const T *at, u64 stride) {
@@ -92,6 +100,7 @@ DEVICE u32 low_bytes(const u32 (&word)[4]) {
 }
 
 constexpr u32 QUANTIZE_LANES = 4;
+SHARE(QUANTIZE_LANES)
 
 // One block by a team of LANES neighbouring threads: one, or as many as have eight values each. `quad(i)` gives four values of it;
 // `to` takes eight bytes at a time, and from one of the threads the step and the sums of either half.
@@ -149,7 +158,7 @@ struct IntoPieces {
     }
 };
 
-// How the result is laid out; `src/quantized/product.rs` has the same.
+// How the result is laid out.
 struct QuantizedRows {
     u8 *bytes;
     Step *steps;
@@ -160,6 +169,7 @@ struct QuantizedRows {
     u32 wide; // QUANTIZE_LANES threads a block
     u32 unused;
 };
+SHARE_LAYOUT(QuantizedRows, bytes, steps, blocks_per_row, block_count, pitch, arrangement, wide)
 
 // `rows` finds the start of a row of activations, whose elements lie `stride` apart.
 template <typename T>
@@ -181,20 +191,24 @@ DEVICE void quantize_activations(const T *RESTRICT source, const Layout &rows, u
     }
 }
 
-// The float dtypes by number, shared with src/quantized/mod.rs.
+// The float dtypes by number.
 enum FloatType : u32 { FLOAT_F32 = 0, FLOAT_F16 = 1, FLOAT_BF16 = 2 };
+SHARE(FLOAT_F32)
+SHARE(FLOAT_F16)
+SHARE(FLOAT_BF16)
 
 // One row of activations, of any float dtype.
 struct ActivationRow {
     const void *at;
     u64 stride;
-    u32 type;
+    u32 code; // FloatType
 
     // Values 4 * i ..
     MEMBER Vec<f32, 4> quad(u32 i) const {
         const u64 from = 4 * (u64)i * stride;
-        return type == FLOAT_F32   ? four_values((const f32 *)at + from, stride)
-               : type == FLOAT_F16 ? four_values((const f16 *)at + from, stride)
+        return code == FLOAT_F32   ? four_values((const f32 *)at + from, stride)
+               : code == FLOAT_F16 ? four_values((const f16 *)at + from, stride)
                                    : four_values((const bf16 *)at + from, stride);
     }
 };
+SHARE_LAYOUT(ActivationRow, at, stride, code)

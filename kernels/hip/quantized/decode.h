@@ -4,6 +4,7 @@
 #pragma once
 
 constexpr u32 DECODE_THREADS = 256;
+SHARE(DECODE_THREADS)
 
 // Eights of weights that a thread has under way together. Two of them keep memory busier where results are two bytes wide (40 us
 // against 43 on an H200 for 14336 x 4096 Q4_0); where they are four, stores are the limit, and more of them only queue up.
@@ -64,6 +65,7 @@ struct RowChoice {
     FaultWord *fault;
     u32 count, rows; // ids, and rows of the table
 };
+SHARE_LAYOUT(RowChoice, ids, fault, count, rows)
 
 // Calls body(output row, table row) for the rows of this block; an id outside the table is reported and its row
 // becomes zeros: body gets a table row beyond the table.

@@ -4,6 +4,7 @@
 #pragma once
 
 constexpr u32 ENCODE_THREADS = 64;
+SHARE(ENCODE_THREADS)
 
 // A product that is rounded before anything is added to it or taken from it, as on the CPU; left alone the compiler would
 // fuse the two.

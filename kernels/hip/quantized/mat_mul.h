@@ -5,12 +5,14 @@
 
 constexpr u32 TILE = 64;
 constexpr u32 TILE_THREADS = 256;
+SHARE_AS(TILE, "quantized TILE", TILE)
+SHARE(TILE_THREADS)
 constexpr u32 TILE_SIDE = 16;                 // threads along either side of the tile
 constexpr u32 TILE_SPOTS = TILE / TILE_SIDE;  // results of a thread along either side
 constexpr u32 TILE_PITCH = 12;                // words: 8 of data, and 4 so that 16-byte reads of 8 lanes miss no bank
 
 struct TileStep {
-    u32 weights[TILE][TILE_PITCH];
+    alignas(16) u32 weights[TILE][TILE_PITCH]; // four words are read at once, of these and the next
     u32 bytes[TILE][TILE_PITCH];
     f32 scale[2][TILE];
     f32 offset[2][TILE];

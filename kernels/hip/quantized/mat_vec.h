@@ -5,6 +5,7 @@
 #pragma once
 
 constexpr u32 MAT_VEC_THREADS = 128;
+SHARE(MAT_VEC_THREADS)
 
 // An entry point of which so many blocks should fit into a compute unit. NVIDIA's compiler is told: left alone it saves registers
 // where there is no need to, and loads wait for each other.
@@ -25,18 +26,19 @@ DEVICE u32 mat_vec_threads() {
 
 struct Output {
     void *at;
-    u32 type;
+    u32 code; // FloatType
 
     MEMBER void put(u64 index, f32 value) const {
-        if (type == FLOAT_F32) {
+        if (code == FLOAT_F32) {
             ((f32 *)at)[index] = value;
-        } else if (type == FLOAT_F16) {
+        } else if (code == FLOAT_F16) {
             ((f16 *)at)[index] = f32_to_f16(value);
         } else {
             ((bf16 *)at)[index] = f32_to_bf16(value);
         }
     }
 };
+SHARE_LAYOUT(Output, at, code)
 
 // How a mixture of experts sends activations to weights. Pair i of (activation, expert) is output slot
 // `slots[i]` (or i), uses expert `experts[i]`, reads activation slot / share and multiplies the result by weights[slot].
@@ -49,6 +51,7 @@ struct Route {
     Divider share;
     u32 pairs, expert_count;
 };
+SHARE_LAYOUT(Route, experts, slots, weights, fault, expert_bytes, share, pairs, expert_count)
 
 // Which activations a call works on, and what becomes of the results. Asked for when they are needed and not before: eight
 // columns' worth of addresses would not fit into the scalar registers of a wave.

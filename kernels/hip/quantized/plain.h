@@ -5,6 +5,7 @@
 #pragma once
 
 constexpr u32 PLAIN_COLUMNS = 4;
+SHARE(PLAIN_COLUMNS)
 
 template <typename T>
 DEVICE void gather_activations(const T *RESTRICT source, const Layout &rows, u64 stride, f32 *RESTRICT out, const Divider &k,

@@ -6,13 +6,17 @@
 
 constexpr u32 SINGLE_MOST = 16384; // activations at most
 constexpr u32 SINGLE_THREADS = 512;
+SHARE(SINGLE_MOST)
+SHARE(SINGLE_THREADS)
 
 // Rows that a team takes together: they share the work of reading activations, and a copy of more rows moves faster. As measured
-// on an H200; src/quantized/single.rs has the same.
+// on an H200.
+template <typename F> constexpr u32 SINGLE_ROWS_STAGED = F::ELEMENTS == 256 && F::BYTES < 128 ? 4 : 2;
+template <typename F> constexpr u32 SINGLE_ROWS_LOADED = F::ZERO == 16 || (F::ZERO == 0 && !F::HAS_OFFSET) ? 1 : 2;
 #if defined(STAGED_ROWS)
-template <typename F> constexpr u32 SINGLE_ROWS = F::ELEMENTS == 256 && F::BYTES < 128 ? 4 : 2;
+template <typename F> constexpr u32 SINGLE_ROWS = SINGLE_ROWS_STAGED<F>;
 #else
-template <typename F> constexpr u32 SINGLE_ROWS = F::ZERO == 16 || (F::ZERO == 0 && !F::HAS_OFFSET) ? 1 : 2;
+template <typename F> constexpr u32 SINGLE_ROWS = SINGLE_ROWS_LOADED<F>;
 #endif
 
 // How the activations lie: a record for every 32 units of the weights' format, made of lines of 16 bytes for each unit. First a
@@ -133,7 +137,7 @@ struct Stage {
     u8 *at;
     u32 address, barrier, bytes, parity;
 
-    // `from` is where the records end, `bytes` the size of a place; src/quantized/single.rs has the same sizes.
+    // `from` is where the records end, `bytes` the size of a place.
     MEMBER Stage(u8 *from, u32 bytes, u32 copies) : bytes(bytes), parity(0) {
         const u32 team = thread_x() / STAGE_TEAM;
         at = from + 8 * STAGE_TEAMS + team * bytes;

@@ -12,9 +12,11 @@ DEVICE void call_successor() {
 #endif
 }
 
+constexpr u32 STAGE_TEAM = 32; // threads that go on together when their weights are there
+SHARE(STAGE_TEAM)
+
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 900
 #define STAGED_ROWS 1
-constexpr u32 STAGE_TEAM = 32; // threads that go on together when their weights are there
 
 extern __shared__ Vec<u32, 4> staged_bytes[];
 

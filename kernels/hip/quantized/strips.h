@@ -9,6 +9,9 @@ constexpr u32 STRIP_ROWS = 16;
 constexpr u32 STRIP_COLUMNS = 8;
 constexpr u32 STRIP_TEAM = 32;
 constexpr u32 CHUNK = 256; // weights of a row that pass through shared memory together
+SHARE(STRIP_ROWS)
+SHARE(STRIP_COLUMNS)
+SHARE(CHUNK)
 
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 800
 #define MATRIX_UNITS 1
@@ -32,10 +35,11 @@ constexpr f32 RAISED = 12582912.0f;
 // them are marks: [kind][column] with the step, and what belongs to a weight's zero or offset. That is, for the sum of all bytes
 // and of either half, step * sum where the format has an offset, and otherwise RAISED + ZERO * sum, to be taken away.
 enum Mark : u32 { MARK_STEP = 0, MARK_TOTAL = 1, MARK_HALVES = 2, MARKS = 4 };
+SHARE(MARKS)
 constexpr u32 STRIP_BLOCK_WORDS = STRIP_COLUMNS * ACTIVATION_BLOCK / 4;
 constexpr u32 STRIP_BLOCK_MARKS = STRIP_COLUMNS * MARKS;
 
-// How they are laid out; `src/quantized/strips.rs` has the same.
+// How they are laid out.
 struct StripRows {
     u32 *words;
     f32 *marks;
@@ -45,6 +49,7 @@ struct StripRows {
     f32 zero;
     u32 has_offset;
 };
+SHARE_LAYOUT(StripRows, words, marks, blocks_per_row, block_count, count, zero, has_offset)
 
 // Takes the bytes and sums of one block of one activation.
 struct IntoStrip {

@@ -5,6 +5,7 @@
 #if !defined(STAGED_ROWS)
 constexpr u32 STRIP_SPLITS = 4; // teams of a block
 constexpr u32 STRIP_THREADS = STRIP_SPLITS * STRIP_TEAM;
+SHARE(STRIP_THREADS)
 constexpr u32 STRIP_STAGES = 2;
 template <typename F, u32 GROUPS> constexpr u32 STRIP_BLOCKS = GROUPS == 1 ? F::STRIP_BLOCKS : 4;
 

@@ -3,14 +3,16 @@
 // waits for a neighbour before a few strips are done. What is done with a chunk is in strips.h.
 #pragma once
 
-#if defined(STAGED_ROWS)
 constexpr u32 STRIP_TEAMS = 16; // that multiply
-constexpr u32 STRIP_THREADS = (STRIP_TEAMS + 1) * STRIP_TEAM;
-template <typename F, u32 GROUPS> constexpr u32 STRIP_BLOCKS = 1;
+SHARE(STRIP_TEAMS)
 
 // Strips whose sums are in shared memory at a time, a place for every team: [strip][group][team][thread]. Small rows leave room for
 // more of them; as measured.
 template <typename F, u32 GROUPS> constexpr u32 STRIPS_TOGETHER = F::FOLDS ? 8 / GROUPS : 4;
+
+#if defined(STAGED_ROWS)
+constexpr u32 STRIP_THREADS = (STRIP_TEAMS + 1) * STRIP_TEAM;
+template <typename F, u32 GROUPS> constexpr u32 STRIP_BLOCKS = 1;
 
 // All teams that multiply.
 DEVICE void meet_teams() { asm volatile("bar.sync 1, %0;" ::"n"(STRIP_TEAMS * STRIP_TEAM) : "memory"); }

@@ -7,13 +7,13 @@ use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, Error, LaunchConfig, Result};
 
-/// Threads of a block, as in `hip/quantized/decode.h` and `encode.h`.
+/// Threads of a block.
 const DECODE_THREADS: u64 = 256;
 const ENCODE_THREADS: u64 = 64;
 /// The most blocks along the second axis of a grid; the kernels walk on from there.
 const GRID_Y: usize = 65_535;
 
-/// `hip/quantized/decode.h` has the same.
+/// Which rows to decode, as the kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct RowChoice {
@@ -163,4 +163,9 @@ pub(super) fn id_list(operation: &str, what: &str, ids: &Operand<'_>) -> Result<
         ids.dtype(),
         ids.strides()
     )))
+}
+
+crate::shared::shared! {
+    ["DECODE_THREADS": DECODE_THREADS, "ENCODE_THREADS": ENCODE_THREADS]
+    "RowChoice": RowChoice { ids, fault, count, rows }
 }

@@ -6,6 +6,7 @@ use super::{output_code, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::layout::Divider;
+use crate::rows::contiguous;
 use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, Error, LaunchConfig, Result};
@@ -34,7 +35,7 @@ pub struct Routing<'a> {
     pub share: usize,
 }
 
-/// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
+/// The routing as the kernels take it (there it ends in four bytes of padding).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Route {
@@ -88,9 +89,7 @@ impl Kernels {
         if let Some(factors) = &routing.weights {
             fits(OPERATION, "the list of weights", factors.count(), pairs, factors.dtype(), DType::F32)?;
             one_stream(out.stream(), &[factors])?;
-            if !factors.is_contiguous() {
-                return Err(Error::refused(format!("{OPERATION}: the weights of the slots must be contiguous")));
-            }
+            contiguous(OPERATION, "the weights of the slots", factors)?;
         }
         if routing.share == 0 || batch.count.checked_mul(routing.share) != Some(pairs) {
             return Err(Error::refused(format!(
@@ -137,4 +136,9 @@ impl Kernels {
         // here before it uses them, and everything it reads or writes is borrowed for the launch.
         unsafe { function.launch(out.stream(), config, &args) }
     }
+}
+
+crate::shared::shared! {
+    []
+    "Route": Route { experts, slots, weights, fault, expert_bytes, share, pairs, expert_count }
 }

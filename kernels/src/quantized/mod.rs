@@ -243,3 +243,31 @@ impl Kernels {
         })
     }
 }
+
+/// What the kernels export of every format, beside the lists of the files here.
+#[cfg(test)]
+pub(crate) fn shared() -> Vec<(String, u64)> {
+    let codes = [("FLOAT_F32", DType::F32), ("FLOAT_F16", DType::F16), ("FLOAT_BF16", DType::BF16)];
+    let codes = codes.map(|(name, dtype)| (name.to_owned(), u64::from(output_code("", dtype).expect("a float"))));
+    let lists = [product::shared(), experts::shared(), single::shared(), strips::shared(), convert::shared()];
+    let mut all: Vec<_> = lists.into_iter().flatten().chain(codes).collect();
+    for format in BlockFormat::ALL.into_iter().filter(|format| !format.is_plain()) {
+        let (folded, (zero, has_offset)) = (strips::folded_zero(format), format.zero());
+        let facts = [
+            ("ELEMENTS", format.block_size() as u64),
+            ("BYTES", format.block_bytes() as u64),
+            ("UNIT", format.unit() as u64),
+            ("ZERO", zero as u64),
+            ("HAS_OFFSET", u64::from(has_offset)),
+            ("FOLDS", u64::from(folded.is_some())),
+            ("Record", single::record_bytes(format) as u64),
+            ("SINGLE_ROWS_STAGED", single::together(format, true)),
+            ("SINGLE_ROWS_LOADED", single::together(format, false)),
+            ("STRIPS_TOGETHER 1", strips::together(format, 1) as u64),
+            ("STRIPS_TOGETHER 2", strips::together(format, 2) as u64),
+        ];
+        all.extend(facts.map(|(fact, value)| (format!("{format} {fact}"), value)));
+        all.extend(folded.map(|zero| (format!("{format} FOLDED_ZERO"), zero as u64)));
+    }
+    all
+}

@@ -14,13 +14,15 @@ use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{Buffer, DevicePtr, Error, LaunchConfig, Result};
 
-/// Threads of a block, as in `hip/quantized/activations.h`, `mat_vec.h` and `mat_mul.h`.
+/// Threads of a block, and of a block of activations.
 pub(super) const QUANTIZE_THREADS: u64 = 256;
 pub(super) const QUANTIZE_LANES: u64 = 4;
 pub(super) const MAT_VEC_THREADS: u32 = 128;
 const TILE_THREADS: u32 = 256;
 /// A tile's side.
 const TILE: u64 = 64;
+/// Units of the weights whose activations lie side by side.
+const NEIGHBOURS: usize = 8;
 /// Activations that share a step, and the bytes of a step.
 const ACTIVATION_BLOCK: usize = 32;
 const STEP_BYTES: usize = 8;
@@ -31,7 +33,7 @@ const PLAIN_COLUMNS: u64 = 4;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
 
-/// `hip/quantized/activations.h` has the same.
+/// Rows of activations as the kernels read them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct Activations {
@@ -41,7 +43,7 @@ pub(super) struct Activations {
     unused: u32,
 }
 
-/// `hip/quantized/activations.h` has the same.
+/// Rows of activations as the kernel writes them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct QuantizedRows {
@@ -57,7 +59,7 @@ struct QuantizedRows {
 }
 
 /// In which order the pieces of a row of activations lie. The mat-vec kernels want those of eight neighbouring units of the
-/// weights side by side. `hip/quantized/activations.h` has the same.
+/// weights side by side.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrangement {
@@ -86,13 +88,13 @@ impl Arrangement {
     fn pitch(self, columns: usize) -> usize {
         match self {
             Arrangement::Linear => columns,
-            Arrangement::Pairs => columns.next_multiple_of(8 * 32),
-            Arrangement::Quarters | Arrangement::Planes => columns.next_multiple_of(8 * 64),
+            Arrangement::Pairs => columns.next_multiple_of(NEIGHBOURS * 32),
+            Arrangement::Quarters | Arrangement::Planes => columns.next_multiple_of(NEIGHBOURS * 64),
         }
     }
 }
 
-/// `hip/quantized/mat_vec.h` has the same (it ends in four bytes of padding there).
+/// Where a result goes and of which dtype it is (`Output` in `hip/quantized/mat_vec.h`, which ends in four bytes of padding).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct Target {
@@ -386,4 +388,25 @@ impl Teams {
         let threads = if machine.side_by_side { MAT_VEC_THREADS } else { 16 };
         Self { log2, threads, blocks: groups.div_ceil(u64::from(threads >> log2)) as u32 }
     }
+}
+
+crate::shared::shared! {
+    [
+        "ACTIVATION_BLOCK": ACTIVATION_BLOCK,
+        "Step": STEP_BYTES,
+        "QUANTIZE_THREADS": QUANTIZE_THREADS,
+        "QUANTIZE_LANES": QUANTIZE_LANES,
+        "MAT_VEC_THREADS": MAT_VEC_THREADS,
+        "quantized TILE": TILE,
+        "TILE_THREADS": TILE_THREADS,
+        "PLAIN_COLUMNS": PLAIN_COLUMNS,
+        "ARRANGED_LINEAR": Arrangement::Linear as u32,
+        "ARRANGED_PAIRS": Arrangement::Pairs as u32,
+        "ARRANGED_QUARTERS": Arrangement::Quarters as u32,
+        "ARRANGED_PLANES": Arrangement::Planes as u32,
+        "NEIGHBOURS": NEIGHBOURS,
+    ]
+    "Activations": Activations { bytes, steps, pitch }
+    "QuantizedRows": QuantizedRows { bytes, steps, blocks_per_row, block_count, pitch, arrangement, wide }
+    "Output": Target { at, code }
 }

@@ -9,7 +9,7 @@ use crate::tensor::Output;
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result};
 
-/// As in `hip/quantized/single.h`.
+/// Threads of a block, those that take rows together from shared memory, and the units of a record of activations.
 const SINGLE_THREADS: u32 = 512;
 const STAGE_TEAM: u32 = 32;
 const RECORD_UNITS: usize = 32;
@@ -21,7 +21,7 @@ pub(super) const SINGLE_MOST: usize = 16_384;
 const STAGED_BLOCKS: u32 = 1;
 const LOADED_BLOCKS: u32 = 2;
 
-/// `hip/quantized/activations.h` has the same.
+/// The row of activations as the kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct ActivationRow {
@@ -63,7 +63,7 @@ impl Kernels {
 }
 
 /// The rows of weights that a team takes together (`SINGLE_ROWS` in `hip/quantized/single.h`). As measured on an H200.
-const fn together(format: BlockFormat, staged: bool) -> u64 {
+pub(super) const fn together(format: BlockFormat, staged: bool) -> u64 {
     use BlockFormat::*;
     match (format, staged) {
         (Q2K | Q3K, true) => 4,
@@ -73,7 +73,7 @@ const fn together(format: BlockFormat, staged: bool) -> u64 {
 }
 
 /// The bytes of a record: the activations of 32 units with their marks (`Record` in `hip/quantized/single.h`).
-const fn record_bytes(format: BlockFormat) -> usize {
+pub(super) const fn record_bytes(format: BlockFormat) -> usize {
     use BlockFormat::*;
     let lines = match format {
         Q2K | Q3K | Q6K => 4 + 2,
@@ -116,6 +116,11 @@ fn team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
         team *= 2;
     }
     team.trailing_zeros()
+}
+
+crate::shared::shared! {
+    ["SINGLE_THREADS": SINGLE_THREADS, "SINGLE_MOST": SINGLE_MOST, "STAGE_TEAM": STAGE_TEAM]
+    "ActivationRow": ActivationRow { at, stride, code }
 }
 
 #[cfg(test)]

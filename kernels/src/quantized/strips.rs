@@ -11,7 +11,7 @@ use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result};
 
-/// As in `hip/quantized/strips.h` and `activations.h`.
+/// Rows and columns of a strip, activations that share a step, and weights of a row that are multiplied together.
 const STRIP_ROWS: u64 = 16;
 const STRIP_COLUMNS: usize = 8;
 const ACTIVATION_BLOCK: usize = 32;
@@ -21,12 +21,12 @@ const QUANTIZE_EACH: u64 = 8;
 /// Bytes of the marks beside the 32 bytes of a block of activations.
 const MARK_BYTES: usize = 16;
 
-/// Threads of a block, as in `hip/quantized/strips_loaded.h`.
+/// Threads of a block where threads load their weights themselves.
 const LOADED_THREADS: u32 = 128;
 
-/// As in `hip/quantized/strips_staged.h`: teams of 32 threads that multiply, and strips whose sums are in shared memory at a time.
+/// Where weights are copied in bulk: teams of 32 threads that multiply, and strips whose sums are in shared memory at a time.
 const STAGED_TEAMS: usize = 16;
-const fn together(format: BlockFormat, groups: usize) -> usize {
+pub(super) const fn together(format: BlockFormat, groups: usize) -> usize {
     match folded_zero(format) {
         Some(_) => 8 / groups,
         None => 4,
@@ -53,7 +53,7 @@ pub(super) const STRIPS_LONGEST: usize = 1 << 26;
 
 /// What is added to the bytes of weights whose scales fold into bytes (`hip/quantized/strips_folded.h`). Activations have one step
 /// for 256 of them there, as in Candle's products on the CPU, and not for 32.
-const fn folded_zero(format: BlockFormat) -> Option<f32> {
+pub(super) const fn folded_zero(format: BlockFormat) -> Option<f32> {
     match format {
         BlockFormat::Q2K => Some(0.0),
         BlockFormat::Q3K => Some(128.0),
@@ -111,7 +111,7 @@ fn place_bytes(format: BlockFormat, segment: usize) -> usize {
     STRIP_ROWS as usize * 16 * ((bytes + skew).div_ceil(16) | 1) + 16
 }
 
-/// `hip/quantized/strips.h` has the same.
+/// Activations as the kernels for strips take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct StripRows {
@@ -182,6 +182,18 @@ impl Kernels {
         // and `count * rows` of what it expects, and are borrowed for the launch.
         unsafe { function.launch(out.stream(), config, &args) }
     }
+}
+
+crate::shared::shared! {
+    [
+        "STRIP_ROWS": STRIP_ROWS,
+        "STRIP_COLUMNS": STRIP_COLUMNS,
+        "CHUNK": CHUNK,
+        "MARKS": MARK_BYTES / 4,
+        "STRIP_THREADS": LOADED_THREADS,
+        "STRIP_TEAMS": STAGED_TEAMS,
+    ]
+    "StripRows": StripRows { words, marks, blocks_per_row, block_count, count, zero, has_offset }
 }
 
 #[cfg(test)]

@@ -7,11 +7,8 @@ use crate::backend::BackendStorage;
 use crate::rocm_backend::kernels::Order;
 use crate::{DType, Layout, Result, RocmStorage, Shape};
 
-/// The indices that sort the rows along the last dimension.
+/// The indices that sort the rows along the last dimension of a contiguous tensor, which the kernels see to.
 pub fn arg_sort(sort: &ArgSort, storage: &RocmStorage, layout: &Layout) -> Result<(RocmStorage, Shape)> {
-    if !layout.is_contiguous() {
-        crate::bail!("input has to be contiguous")
-    }
     let order = if sort.asc { Order::Ascending } else { Order::Descending };
     let device = storage.device();
     let input = storage.operand(layout, "argsort")?;

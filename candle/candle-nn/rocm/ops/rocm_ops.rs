@@ -1,5 +1,5 @@
 //! candle-nn's elementwise and row operations on the ROCm device. The rows are those of a contiguous tensor, as on the
-//! other devices; what a row operation computes is the kernels' business.
+//! other devices; the kernels see to that, and what a row operation computes is their business.
 
 #![warn(clippy::all, missing_docs)]
 
@@ -22,7 +22,6 @@ pub fn sigmoid(_: &Sigmoid, x: &RocmStorage, layout: &Layout) -> Answer {
 /// `exp(x) / sum(exp(x))` over the last dimension.
 pub fn softmax_last_dim(_: &SoftmaxLastDim, x: &RocmStorage, layout: &Layout) -> Answer {
     let (device, op) = (x.device(), "softmax-last-dim");
-    contiguous(layout, "input")?;
     let input = x.operand(layout, op)?;
     let result = RocmStorage::filled(device, x.dtype(), layout.shape().elem_count(), op, |out| {
         device.kernels().softmax(&input, out)
@@ -33,8 +32,6 @@ pub fn softmax_last_dim(_: &SoftmaxLastDim, x: &RocmStorage, layout: &Layout) ->
 /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dimension.
 pub fn rms_norm(norm: &RmsNorm, x: &RocmStorage, layout: &Layout, alpha: &RocmStorage, alpha_l: &Layout) -> Answer {
     let (device, op) = (x.device(), "rms-norm");
-    contiguous(layout, "input")?;
-    contiguous(alpha_l, "alpha")?;
     let alpha = alpha.on(device)?;
     let (input, alpha) = (x.operand(layout, op)?, alpha.operand(alpha_l, op)?);
     let result = RocmStorage::filled(device, x.dtype(), layout.shape().elem_count(), op, |out| {
@@ -54,9 +51,6 @@ pub fn layer_norm(
     beta_l: &Layout,
 ) -> Answer {
     let (device, op) = (x.device(), "layer-norm");
-    contiguous(layout, "input")?;
-    contiguous(alpha_l, "alpha")?;
-    contiguous(beta_l, "beta")?;
     let (alpha, beta) = (alpha.on(device)?, beta.on(device)?);
     let (input, alpha, beta) = (x.operand(layout, op)?, alpha.operand(alpha_l, op)?, beta.operand(beta_l, op)?);
     let result = RocmStorage::filled(device, x.dtype(), layout.shape().elem_count(), op, |out| {
@@ -114,11 +108,4 @@ fn causal_mask(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
         (0..columns).map(move |column| if column + rows > row + columns { f32::NEG_INFINITY } else { 0. })
     });
     Tensor::from_iter(hidden, like.device())?.reshape((rows, columns))?.to_dtype(like.dtype())
-}
-
-fn contiguous(layout: &Layout, what: &str) -> Result<()> {
-    if layout.is_contiguous() {
-        return Ok(());
-    }
-    candle::bail!("{what} has to be contiguous")
 }

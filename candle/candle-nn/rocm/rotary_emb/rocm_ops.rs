@@ -55,11 +55,6 @@ fn rope(
     (cos, cos_l): (&RocmStorage, &Layout),
     (sin, sin_l): (&RocmStorage, &Layout),
 ) -> Answer {
-    for (layout, what) in [(x_l, "x"), (cos_l, "cos"), (sin_l, "sin")] {
-        if !layout.is_contiguous() {
-            candle::bail!("{op}: {what} has to be contiguous")
-        }
-    }
     let device = x.device();
     let (cos, sin) = (cos.on(device)?, sin.on(device)?);
     let (input, cos, sin) = (x.operand(x_l, op)?, cos.operand(cos_l, op)?, sin.operand(sin_l, op)?);
