@@ -8,6 +8,7 @@ mod errors;
 mod exact;
 mod files;
 mod gguf;
+mod loading;
 #[cfg(feature = "miopen")]
 mod miopen;
 mod quantized;

@@ -1,5 +1,5 @@
-//! Weights from a GGUF file straight to the ROCm device: each tensor's bytes are read once and uploaded as they are, in every
-//! block format. What a damaged file claims is checked before anything is allocated, and an error names the tensor and
+//! Weights from a GGUF file straight to the ROCm device: each tensor's bytes are read once, into memory that the device copies from while
+//! the next ones are read, in every block format. What a damaged file claims is checked before anything is allocated, and an error names the tensor and
 //! where in the file it was supposed to lie.
 
 #![warn(clippy::all, missing_docs)]
@@ -7,6 +7,7 @@
 use super::{Content, TensorInfo};
 use crate::quantized::rocm::QRocmStorage;
 use crate::quantized::{QStorage, QTensor};
+use crate::rocm_backend::{hip, WrapErr};
 use crate::{Device, Result};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -54,12 +55,26 @@ fn load<R: Seek + Read>(info: &TensorInfo, reader: &mut R, data: u64, device: &D
             "needs {needs}, but the file ends at {length}; it is truncated or damaged, fetch it again"
         ));
     };
+    let device = device.as_rocm_device()?;
     // No longer than the file, so that a damaged header cannot ask for all of memory.
-    let mut blocks = vec![0; bytes];
-    let read = reader.seek(SeekFrom::Start(start)).and_then(|_| reader.read_exact(&mut blocks));
-    if let Err(error) = read {
-        return fail(format!("cannot be read: {error}"));
+    let storage = reader.seek(SeekFrom::Start(start)).map_err(Failure::File).and_then(|_| {
+        QRocmStorage::read_in(device, dtype, bytes, |part| reader.read_exact(part).map_err(Failure::File))
+    });
+    match storage {
+        Ok(storage) => QTensor::new(QStorage::Rocm(storage), info.shape.clone()),
+        Err(Failure::File(error)) => fail(format!("cannot be read: {error}")),
+        Err(Failure::Device(error)) => Err(error).w(),
     }
-    let storage = QRocmStorage::from_bytes(device.as_rocm_device()?, dtype, &blocks)?;
-    QTensor::new(QStorage::Rocm(storage), info.shape.clone())
+}
+
+/// What can go wrong between the file and the device.
+enum Failure {
+    File(std::io::Error),
+    Device(hip::Error),
+}
+
+impl From<hip::Error> for Failure {
+    fn from(error: hip::Error) -> Self {
+        Self::Device(error)
+    }
 }

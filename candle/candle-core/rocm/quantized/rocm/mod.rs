@@ -10,7 +10,7 @@ pub use products::RoutedInput;
 
 use super::{GgmlDType, GgmlType, QStorage};
 use crate::backend::BackendStorage;
-use crate::rocm_backend::hip::Buffer;
+use crate::rocm_backend::hip::{self, Buffer};
 use crate::rocm_backend::kernels::{self, Kernels, Output};
 use crate::rocm_backend::WrapErr;
 use crate::{CpuStorage, Device, Layout, Result, RocmDevice, RocmStorage, Storage};
@@ -33,6 +33,18 @@ impl QRocmStorage {
     /// Blocks as they lie in a file.
     pub fn from_bytes(device: &RocmDevice, dtype: GgmlDType, blocks: &[u8]) -> Result<Self> {
         Ok(Self { blocks: device.clone_htod(blocks)?, dtype, device: device.clone() })
+    }
+
+    /// `bytes` bytes of blocks that `read` takes out of a file, part by part, into memory that the device reaches.
+    pub(crate) fn read_in<E: From<hip::Error>>(
+        device: &RocmDevice,
+        dtype: GgmlDType,
+        bytes: usize,
+        read: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
+        let mut blocks = device.stream().alloc::<u8>(bytes)?;
+        blocks.view_mut().write_from(read)?;
+        Ok(Self { blocks, dtype, device: device.clone() })
     }
 
     /// The format of the blocks.
