@@ -88,20 +88,16 @@ template <typename Op, u32 WIDTH, u32 BATCH, typename T> DEVICE Batch<T, WIDTH, 
     return out;
 }
 
-// One element by itself. On the embedded device a long operator is there once for all that call this.
-template <typename Op, typename Out, typename... In> DEVICE_SHARED Out apply_apart(const Params &params, In... in) {
+// One element by itself, wherever elements do not lie side by side. The embedded device compiles an operator for this once, and
+// the kernels call it: inlined into all of them, the operators took it two minutes.
+template <typename Op, typename Out, typename... In> DEVICE_SHARED Out apply_one(const Params &params, In... in) {
     return Op::apply(params, in...);
-}
-template <typename Op, typename Out, typename... In> DEVICE Out apply_one(const Params &params, In... in) {
-    if constexpr (Op::heavy) return apply_apart<Op, Out>(params, in...);
-    else return Op::apply(params, in...);
 }
 
 template <typename Op, typename Out, u32 WIDTH, typename... In>
 DEVICE Vec<Out, WIDTH> apply_all(const Params &params, const Vec<In, WIDTH> &...in) {
     Vec<Out, WIDTH> out;
-    if constexpr (WIDTH == 1) out[0] = apply_one<Op, Out>(params, in[0]...);
-    else for_pieces<Op, WIDTH, WIDTH>([&](u32 j) { out[j] = Op::apply(params, in[j]...); });
+    for_pieces<Op, WIDTH, WIDTH>([&](u32 j) { out[j] = Op::apply(params, in[j]...); });
     return out;
 }
 
@@ -128,9 +124,40 @@ DEVICE void contiguous(u64 count, const Params &params, Out *out, const In *...i
     }
 }
 
+// The results of one piece of a row.
+template <typename Op, typename Out, u32 WIDTH, typename... In>
+DEVICE_SHARED void store_piece(const Params &params, Out *to, const Vec<In, WIDTH> &...in) {
+    store<WIDTH>(to, apply_all<Op, Out, WIDTH>(params, in...));
+}
+
+// How the kernels whose operands do not lie side by side call their operator: one element, or one piece. On a GPU that is the
+// operator itself. The embedded device calls it through pointers, so that all operators of a dtype share the code that
+// walks over memory: with the operators inlined it compiled that code 1700 times, for a minute.
+#if defined(GENERAL_ONLY)
+template <typename Out, typename... In> struct Call {
+    static constexpr bool heavy = true;
+    Out (*one)(const Params &, In...);
+    void (*piece)(const Params &, Out *, const Vec<In, Work<Out, In...>::width> &...);
+};
+template <typename Op, typename Out, typename... In> DEVICE Call<Out, In...> call_of(const Out *, const In *...) {
+    return Call<Out, In...>{apply_one<Op, Out, In...>, store_piece<Op, Out, Work<Out, In...>::width, In...>};
+}
+#else
+template <typename Op, typename Out, typename... In> struct Call {
+    static constexpr bool heavy = Op::heavy;
+    static MEMBER Out one(const Params &params, In... in) { return apply_one<Op, Out>(params, in...); }
+    static MEMBER void piece(const Params &params, Out *to, const Vec<In, Work<Out, In...>::width> &...in) {
+        store_piece<Op, Out, Work<Out, In...>::width>(params, to, in...);
+    }
+};
+template <typename Op, typename Out, typename... In> DEVICE Call<Op, Out, In...> call_of(const Out *, const In *...) {
+    return Call<Op, Out, In...>();
+}
+#endif
+
 // WIDTH consecutive elements of a row, or one element WIDTH times where the row is a broadcast.
 template <u32 WIDTH, typename T> DEVICE Vec<T, WIDTH> load_row(const T *from, u64 stride) {
-    if (WIDTH == 1 || stride != 0) return load<WIDTH>(from);
+    if (stride != 0) return load<WIDTH>(from);
     Vec<T, WIDTH> out;
     T value = *from;
     UNROLL_ON_GPU
@@ -138,33 +165,40 @@ template <u32 WIDTH, typename T> DEVICE Vec<T, WIDTH> load_row(const T *from, u6
     return out;
 }
 
-template <typename Op, u32 WIDTH, typename Out, typename... In, u32... K>
-DEVICE void walk_one(Indices<K...>, const Strided<sizeof...(In)> &shape, u32 index, const Params &params, Out *out,
+template <u32 WIDTH, typename Call, typename Out, typename... In, u32... K>
+DEVICE void walk_one(Call call, Indices<K...>, const Strided<sizeof...(In)> &shape, u32 index, const Params &params, Out *out,
                      const In *...in) {
     u64 at[sizeof...(In)];
     shape.offsets(index, at);
-    store<WIDTH>(out + (u64)index * WIDTH,
-                 apply_all<Op, Out, WIDTH>(params, load_row<WIDTH>(in + at[K], shape.stride[K][0])...));
+    if constexpr (WIDTH == 1) out[index] = call.one(params, in[at[K]]...);
+    else call.piece(params, out + (u64)index * WIDTH, load_row<WIDTH>(in + at[K], shape.stride[K][0])...);
 }
 
 // Dimension 0 of `shape` counts pieces of WIDTH elements, and its strides are those from piece to piece.
-template <typename Op, u32 WIDTH, u32 BATCH, typename Out, typename... In>
-DEVICE void walk(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
+template <u32 WIDTH, u32 BATCH, typename Call, typename Out, typename... In>
+DEVICE_SHARED void walk(Call call, const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
     typename IndicesUpTo<sizeof...(In)>::type operands;
     constexpr u32 TILE = ELEMENTWISE_THREADS * BATCH;
     u32 start = block_x() * TILE + thread_x();
-    if (ALL_WAYS && !Op::heavy && block_x() * TILE + TILE <= shape.count) {
+    if (ALL_WAYS && !Call::heavy && block_x() * TILE + TILE <= shape.count) {
         UNROLL_ON_GPU
         for (u32 b = 0; b < BATCH; b++)
-            walk_one<Op, WIDTH>(operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
+            walk_one<WIDTH>(call, operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
     } else {
         NO_UNROLL
         for (u32 b = 0; b < BATCH; b++) {
             u32 index = start + b * ELEMENTWISE_THREADS;
-            if (index < shape.count) walk_one<Op, WIDTH>(operands, shape, index, params, out, in...);
+            if (index < shape.count) walk_one<WIDTH>(call, operands, shape, index, params, out, in...);
         }
     }
 }
+
+// Without a barrier, what walks over a tile can be shared as well.
+#if defined(GENERAL_ONLY)
+#define DEVICE_TILED DEVICE_SHARED
+#else
+#define DEVICE_TILED DEVICE
+#endif
 
 // The side of a tile: 64 where an element is small, so that a line of it still fills a memory transaction.
 template <typename... T> struct TileSide { static constexpr u32 value = Widest<T...>::size <= 2 ? 64 : 32; };
@@ -177,9 +211,16 @@ template <typename T, u32 SIDE> struct Tile {
     bool swapped;
     u64 row_stride, col_stride;
 
+#if defined(GENERAL_ONLY)
+    // All memory is alike, and the lines that a tile crosses stay in the cache: inputs are read where they lie.
+    MEMBER void fill(u32, u32, bool, u32, u32) const {}
+    MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
+        return from[(first_row + r) * row_stride + (first_col + c) * col_stride];
+    }
+#else
     // Reads along the rows, which is how a swapped input lies in memory. A whole tile is loaded before any of it is
     // stored, so that all its loads are in flight at once.
-    MEMBER_SHARED void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
+    MEMBER void fill(u32 first_row, u32 first_col, bool whole, u32 rows, u32 cols) const {
         if (!swapped) return;
         constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, EACH = SIDE / APART;
         const u32 r = thread_x() % SIDE, first = thread_x() / SIDE;
@@ -196,16 +237,6 @@ template <typename T, u32 SIDE> struct Tile {
                 memory[c * pitch + r] = from[(first_row + r) * row_stride + (first_col + c) * col_stride];
         }
     }
-#if defined(GENERAL_ONLY)
-    // All memory is alike, and strides tell the two kinds of inputs apart: a branch would become a loop of its own for every
-    // combination of inputs.
-    MEMBER Tile seen_from(u32 first_row, u32 first_col) const {
-        if (swapped) return Tile{memory, memory, true, 1, pitch};
-        return Tile{memory, from + first_row * row_stride + first_col * col_stride, false, row_stride, col_stride};
-    }
-    MEMBER T get(u32, u32, u32 r, u32 c) const { return from[r * row_stride + c * col_stride]; }
-#else
-    MEMBER Tile seen_from(u32, u32) const { return *this; }
     MEMBER T get(u32 first_row, u32 first_col, u32 r, u32 c) const {
         if (swapped) return memory[c * pitch + r];
         return from[(first_row + r) * row_stride + (first_col + c) * col_stride];
@@ -213,70 +244,74 @@ template <typename T, u32 SIDE> struct Tile {
 #endif
 };
 
-// The results of a tile, of inputs that were seen from its first element. They come by value: references change the order in
+// The results of a tile. The inputs come by value: references change the order in
 // which nvrtc puts the loads, and on an H200 the sum with a transposed tensor then takes a sixth longer.
-template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
-DEVICE void tile_results(const Tiled<N> &shape, u32 first_row, u32 first_col, bool whole, const Params &params, Out *out,
+template <u32 SIDE, typename Call, u32 N, typename Out, typename... Tiles>
+DEVICE void tile_results(Call call, const Tiled<N> &shape, u32 first_row, u32 first_col, bool whole, const Params &params, Out *out,
                          Tiles... tiles) {
     constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
     const u32 c = thread_x() % SIDE;
     Out *to = out + first_row * shape.row_stride[N] + (first_col + c);
-    if (ALL_WAYS && !Op::heavy && whole) {
+    if (ALL_WAYS && !Call::heavy && whole) {
         NO_UNROLL
         for (u32 group = thread_x() / SIDE; group < SIDE; group += APART * AT_ONCE) {
             Out made[AT_ONCE];
             UNROLL_ON_GPU
             for (u32 j = 0; j < AT_ONCE; j++)
-                made[j] = Op::apply(params, tiles.get(first_row, first_col, group + j * APART, c)...);
+                made[j] = call.one(params, tiles.get(first_row, first_col, group + j * APART, c)...);
             UNROLL_ON_GPU
             for (u32 j = 0; j < AT_ONCE; j++) to[(group + j * APART) * shape.row_stride[N]] = made[j];
         }
     } else if (first_col + c < shape.cols) {
         NO_UNROLL
         for (u32 r = thread_x() / SIDE; r < SIDE && first_row + r < shape.rows; r += APART)
-            to[r * shape.row_stride[N]] = apply_one<Op, Out>(params, tiles.get(first_row, first_col, r, c)...);
+            to[r * shape.row_stride[N]] = call.one(params, tiles.get(first_row, first_col, r, c)...);
     }
 }
 
-template <typename Op, u32 SIDE, u32 N, typename Out, typename... Tiles>
-DEVICE void tile_body(const Tiled<N> &shape, u32 first_row, u32 first_col, const Params &params, Out *out,
+template <u32 SIDE, typename Call, u32 N, typename Out, typename... Tiles>
+DEVICE void tile_body(Call call, const Tiled<N> &shape, u32 first_row, u32 first_col, const Params &params, Out *out,
                       Tiles... tiles) {
     const bool whole = first_row + SIDE <= shape.rows && first_col + SIDE <= shape.cols;
     (tiles.fill(first_row, first_col, whole, shape.rows, shape.cols), ...);
-    barrier();
-    tile_results<Op, SIDE>(shape, first_row, first_col, whole, params, out, tiles.seen_from(first_row, first_col)...);
+    if constexpr (ALL_WAYS) barrier();
+    tile_results<SIDE>(call, shape, first_row, first_col, whole, params, out, tiles...);
 }
 
 // Shared memory of input K; K keeps two inputs of one type apart.
 template <u32 K, typename T, u32 SIDE> DEVICE T *tile_memory() {
+#if defined(GENERAL_ONLY)
+    return nullptr;
+#else
     __shared__ T memory[SIDE * Tile<T, SIDE>::pitch];
     return memory;
+#endif
 }
 
-template <typename Op, typename Out, typename... In, u32... K>
-DEVICE void tiled_over(Indices<K...>, const Tiled<sizeof...(In)> &shape, const Params &params, Out *out,
-                       const In *...in) {
+template <typename Call, typename Out, typename... In, u32... K>
+DEVICE_TILED void tiled_over(Call call, Indices<K...>, const Tiled<sizeof...(In)> &shape, const Params &params, Out *out,
+                             const In *...in) {
     constexpr u32 N = sizeof...(In), SIDE = TileSide<Out, In...>::value;
     Division across = divide(block_x(), shape.col_tiles);
     Division down = divide(across.quotient, shape.row_tiles);
     u64 at[N + 1];
     shape.outer.offsets(down.quotient, at);
-    tile_body<Op, SIDE>(shape, down.remainder * SIDE, across.remainder * SIDE, params, out + at[N],
-                        Tile<In, SIDE>{tile_memory<K, In, SIDE>(), in + at[K], ((shape.swapped >> K) & 1) != 0,
-                                       shape.row_stride[K], shape.col_stride[K]}...);
+    tile_body<SIDE>(call, shape, down.remainder * SIDE, across.remainder * SIDE, params, out + at[N],
+                    Tile<In, SIDE>{tile_memory<K, In, SIDE>(), in + at[K], ((shape.swapped >> K) & 1) != 0,
+                                   shape.row_stride[K], shape.col_stride[K]}...);
 }
 template <typename Op, typename Out, typename... In>
 DEVICE void tiled(const Tiled<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
-    tiled_over<Op>(typename IndicesUpTo<sizeof...(In)>::type(), shape, params, out, in...);
+    tiled_over(call_of<Op>(out, in...), typename IndicesUpTo<sizeof...(In)>::type(), shape, params, out, in...);
 }
 
 template <typename Op, typename Out, typename... In>
 DEVICE void rows(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
-    walk<Op, Work<Out, In...>::width, ROWS_BATCH>(shape, params, out, in...);
+    walk<Work<Out, In...>::width, ROWS_BATCH>(call_of<Op>(out, in...), shape, params, out, in...);
 }
 template <typename Op, typename Out, typename... In>
 DEVICE void strided(const Strided<sizeof...(In)> &shape, const Params &params, Out *out, const In *...in) {
-    walk<Op, 1, STRIDED_BATCH>(shape, params, out, in...);
+    walk<1, STRIDED_BATCH>(call_of<Op>(out, in...), shape, params, out, in...);
 }
 
 // One row of a module's table makes the four entry points of an operator, which is the last argument.

@@ -32,8 +32,17 @@ const WITH_VALUE: &[(&str, &str)] = &[
 ];
 
 /// Beginnings of options that the system's compiler knows and a kernel may need.
-const PASSED: &[&str] =
-    &["-W", "-w", "-ffp-contract=", "-fno-fast-math", "-funroll-loops", "-fno-unroll-loops", "-fwrapv", "-fpermissive"];
+const PASSED: &[&str] = &[
+    "-W",
+    "-w",
+    "-ffp-contract=",
+    "-fno-fast-math",
+    "-funroll-loops",
+    "-fno-unroll-loops",
+    "-ftree-",
+    "-fwrapv",
+    "-fpermissive",
+];
 
 /// Beginnings of options that are about a GPU or about the form of its code.
 const FOR_A_GPU: &[&str] = &[
