@@ -10,14 +10,38 @@ const LEFT: f64 = 400.;
 const RIGHT: f64 = 1060.;
 const LINE: f64 = 17.;
 
-const STYLE: &str = "\
-svg{--ink:#1f2933;--soft:#7b8794;--grid:#e4e7eb;--paper:#fff;--good:#2f9e6e;--bad:#e0703c;--one:#3b76c4;--two:#9a6fc0;\
-font:12px system-ui,sans-serif}\
-@media(prefers-color-scheme:dark){svg{--ink:#e4e7eb;--soft:#9aa5b1;--grid:#323f4b;--paper:#1a2129;--good:#4cc38a;\
---bad:#f0915f;--one:#6ea3e8;--two:#bb98dd}}\
-.paper{fill:var(--paper)}text{fill:var(--ink)}.soft{fill:var(--soft)}.head{font-size:18px;font-weight:600}\
-.family{font-weight:600}.grid{stroke:var(--grid)}.axis{stroke:var(--soft)}.good{fill:var(--good)}.bad{fill:var(--bad)}\
-.one{fill:var(--one)}.two{fill:var(--two)}.roof{stroke:var(--ink);stroke-width:2;fill:none}.dot{fill-opacity:.75}";
+/// How each kind of mark looks, as presentation attributes, which every viewer knows; and its colour where the reader likes dark pages.
+/// That comes from a style sheet, which goes before the attributes where a viewer has such a thing.
+const LOOKS: [(&str, &str, &str); 12] = [
+    ("paper", "fill=\"#ffffff\"", "fill:#1a2129"),
+    ("plain", "fill=\"#1f2933\"", "fill:#e4e7eb"),
+    ("soft", "fill=\"#7b8794\"", "fill:#9aa5b1"),
+    ("head", "fill=\"#1f2933\" font-size=\"18\" font-weight=\"600\"", "fill:#e4e7eb"),
+    ("family", "fill=\"#1f2933\" font-weight=\"600\"", "fill:#e4e7eb"),
+    ("grid", "stroke=\"#e4e7eb\"", "stroke:#323f4b"),
+    ("axis", "stroke=\"#7b8794\"", "stroke:#9aa5b1"),
+    ("good", "fill=\"#2f9e6e\"", "fill:#4cc38a"),
+    ("bad", "fill=\"#e0703c\"", "fill:#f0915f"),
+    ("one", "fill=\"#3b76c4\"", "fill:#6ea3e8"),
+    ("two", "fill=\"#9a6fc0\"", "fill:#bb98dd"),
+    ("roof", "fill=\"none\" stroke=\"#1f2933\" stroke-width=\"2\"", "stroke:#e4e7eb"),
+];
+
+/// The attributes of a mark.
+fn look(class: &str) -> String {
+    let attributes = LOOKS.iter().find(|look| look.0 == class).map_or("", |look| look.1);
+    format!("class=\"{class}\" {attributes}")
+}
+
+fn dark_style() -> String {
+    let rules: String = LOOKS.iter().map(|(class, _, dark)| format!(".{class}{{{dark}}}")).collect();
+    format!("<style>@media (prefers-color-scheme:dark){{{rules}}}</style>")
+}
+
+/// How wide a text is at the most; which font a viewer has is not known.
+fn text_width(text: &str) -> f64 {
+    7.5 * text.chars().count() as f64
+}
 
 /// An SVG while it is drawn.
 struct Canvas {
@@ -32,29 +56,30 @@ impl Canvas {
     // Writing to a string cannot fail.
     fn text(&mut self, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
         let text = escape(text);
-        let _ =
-            writeln!(self.body, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#);
+        let look = look(class);
+        let _ = writeln!(self.body, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" {look}>{text}</text>"#);
     }
 
     fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
-        let _ = writeln!(self.body, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#);
+        let look = look(class);
+        let _ = writeln!(self.body, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" {look}/>"#);
     }
 
     fn bar(&mut self, class: &str, from: f64, to: f64, y: f64, height: f64, tip: &str) {
         let (x, width) = (from.min(to), (to - from).abs().max(1.));
-        let tip = escape(tip);
+        let (tip, look) = (escape(tip), look(class));
         let _ = writeln!(
             self.body,
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="2" class="{class}"><title>{tip}</title></rect>"#
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="2" {look}><title>{tip}</title></rect>"#
         );
     }
 
     fn dot(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
-        let tip = escape(tip);
+        let (tip, look) = (escape(tip), look(class));
         let _ = writeln!(
             self.body,
-            r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.5" class="dot {class}"><title>{tip}</title></circle>"#
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.5" fill-opacity="0.75" {look}><title>{tip}</title></circle>"#
         );
     }
 }
@@ -90,8 +115,11 @@ pub fn svg(report: &Report, others: &[Report]) -> String {
     y = roofline(&mut canvas, report, y + 50.);
     let height = y + 40.;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\">\n\
-         <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{}</svg>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+         {}\n<rect {} width=\"{WIDTH}\" height=\"{height:.0}\"/>\n{}</svg>\n",
+        dark_style(),
+        look("paper"),
         canvas.body
     )
 }
@@ -117,7 +145,7 @@ fn lines(canvas: &mut Canvas, entries: &[&Entry], mut y: f64, mut mark: impl FnM
             canvas.text(24., y + 11., "start", "family", family);
             y += LINE;
         }
-        canvas.text(LEFT - 12., y + 11., "end", "", &entry.name);
+        canvas.text(LEFT - 12., y + 11., "end", "plain", &entry.name);
         mark(canvas, entry, y);
         y += LINE;
     }
@@ -133,11 +161,8 @@ fn speedups(canvas: &mut Canvas, report: &Report, others: &[Report], y: f64) -> 
     let axis = Axis { low: 1. / reach, high: reach, start: LEFT, end: RIGHT };
     let classes = ["good", "one", "two"];
     canvas.text(LEFT, y, "start", "family", "times faster (right of 1) or slower (left of it) than");
-    for (index, other) in others.iter().enumerate() {
-        let x = LEFT + 330. + 150. * index as f64;
-        canvas.bar(classes[index % 3], x, x + 10., y - 9., 10., &other.title);
-        canvas.text(x + 15., y, "start", "", &other.title);
-    }
+    let names = others.iter().enumerate().map(|(index, other)| (classes[index % 3], other.title.as_str()));
+    let y = legend(canvas, names.chain([("bad", "slower")]), y + 20.);
     let top = y + 22.;
     let grid = canvas.body.len();
     let height = LINE / others.len() as f64 - 2.;
@@ -158,6 +183,28 @@ fn speedups(canvas: &mut Canvas, report: &Report, others: &[Report], y: f64) -> 
         }
     });
     bottom
+}
+
+/// A coloured square and a name for each, in as many lines as they need; returns where the last line stands.
+fn legend<'a>(canvas: &mut Canvas, names: impl Iterator<Item = (&'a str, &'a str)>, mut y: f64) -> f64 {
+    const SQUARE: f64 = 15.;
+    const GAP: f64 = 24.;
+    let mut x = LEFT;
+    for (class, name) in names {
+        // A name that fills more than a line is cut here and whole in the tooltip.
+        let most = ((WIDTH - LEFT - SQUARE - GAP) / text_width("x")) as usize;
+        let shown = match name.char_indices().nth(most) {
+            Some(_) => name.chars().take(most - 1).chain(['…']).collect(),
+            None => name.to_owned(),
+        };
+        if x > LEFT && x + SQUARE + text_width(&shown) + GAP > WIDTH {
+            (x, y) = (LEFT, y + LINE);
+        }
+        canvas.bar(class, x, x + 10., y - 9., 10., name);
+        canvas.text(x + SQUARE, y, "start", "plain", &shown);
+        x += SQUARE + text_width(&shown) + GAP;
+    }
+    y
 }
 
 /// The share of a copy's bandwidth, where nothing else is there to compare with.
@@ -242,7 +289,7 @@ fn roofline(canvas: &mut Canvas, report: &Report, y: f64) -> f64 {
     let corners =
         [(start, slope(start)), (ridge.min(across.high), slope(ridge.min(across.high)).min(peak)), (across.high, peak)];
     let path: Vec<String> = corners.iter().map(|&(x, y)| format!("{:.1},{:.1}", across.at(x), up.at(y))).collect();
-    let _ = writeln!(canvas.body, r#"<polyline class="roof" points="{}"/>"#, path.join(" "));
+    let _ = writeln!(canvas.body, r#"<polyline {} points="{}"/>"#, look("roof"), path.join(" "));
     for (entry, intensity, rate) in points {
         let near = rate / slope(intensity).min(peak);
         let class = if near >= 0.6 {

@@ -60,6 +60,60 @@ fn cases_run_and_are_shown() {
     }
 }
 
+fn figures(file: &str) -> Report {
+    Report::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(file)).unwrap()
+}
+
+/// The value of an attribute of a tag.
+fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
+    let start = tag.find(&format!(" {name}=\"")).unwrap_or_else(|| panic!("<{tag}> has no {name}")) + name.len() + 3;
+    &tag[start..start + tag[start..].find('"').unwrap()]
+}
+
+/// Every name of the legend is inside the picture, however many and however long they are.
+#[test]
+fn the_legend_of_a_picture_is_whole() {
+    let report = figures("candle-rocm-h200.json");
+    let mut others =
+        vec![figures("candle-cuda-h200.json"), figures("pytorch-h200.json"), figures("llama-cpp-h200.json")];
+    for title in
+        ["a build of Candle with a name that is long", "short", "and one whose name is \u{fc}ber <lang> & more"]
+    {
+        others.push(Report { title: title.into(), ..figures("pytorch-h200.json") });
+        let svg = plot::svg(&report, &others);
+        well_formed(&svg);
+        let width: f64 = attribute(&svg[1..svg.find('>').unwrap()], "width").parse().unwrap();
+        for name in others.iter().map(|other| other.title.as_str()).chain(["slower"]) {
+            let text = format!(">{}</text>", name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
+            let end = svg.find(&text).unwrap_or_else(|| panic!("{name} is not in the legend"));
+            let x: f64 = attribute(&svg[svg[..end].rfind('<').unwrap()..end], "x").parse().unwrap();
+            // A sans-serif of 12 pixels is 7 wide in the mean.
+            assert!(x + 7. * name.chars().count() as f64 <= width, "{name} begins at {x} of {width}");
+        }
+    }
+    others[0].title = "x".repeat(300);
+    assert!(plot::svg(&report, &others).contains("xx…</text>"), "what is longer than a line is cut");
+}
+
+/// A viewer without style sheets draws the same picture: each mark says itself how it looks.
+#[test]
+fn pictures_need_no_style_sheet() {
+    let others = [figures("candle-cuda-h200.json"), figures("pytorch-h200.json")];
+    for svg in
+        [plot::svg(&figures("candle-rocm-h200.json"), &others), plot::svg(&figures("candle-rocm-h200.json"), &[])]
+    {
+        assert!(!svg.contains("var("), "not every viewer knows variables");
+        for tag in svg.split('<').filter_map(|rest| rest.split('>').next()) {
+            let colour = match tag.split(' ').next().unwrap_or_default() {
+                "line" => " stroke=\"#",
+                "rect" | "text" | "circle" | "polyline" => " fill=\"",
+                _ => continue,
+            };
+            assert!(tag.contains(colour), "<{tag}> has no colour of its own");
+        }
+    }
+}
+
 /// Elements are closed in order, attributes are quoted, and no number is missing.
 fn well_formed(svg: &str) {
     let mut open = Vec::new();
