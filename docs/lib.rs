@@ -19,6 +19,7 @@ pages! {
     custom_kernels "src/custom-kernels.md",
     troubleshooting "src/troubleshooting.md",
     testing "src/testing-without-a-gpu.md",
+    quantized_products "src/how-quantized-products-work.md",
     new_release "src/new-candle-release.md",
     new_kernel "src/adding-a-kernel.md",
 }

@@ -2,7 +2,8 @@
 //! that cargo built for this test, and a `text` block that follows must be what they print. Commands of cargo would build
 //! everything once more inside `cargo test`: their packages and targets are looked up instead, and `.ci/run` runs the ones
 //! that matter. Blocks marked `amd-gpu` or `network` need what a test machine lacks; of those only the program's flags are
-//! checked. `exit-1` names the exit code that is expected, `exit-0-1` says that it depends on the machine.
+//! checked. `exit-1` names the exit code that is expected, `exit-0-1` says that it depends on the machine. A `text` block marked
+//! `drawing` is no output.
 
 use crate::pages::{self, Block};
 use std::path::Path;
@@ -85,6 +86,7 @@ fn commands_of_the_program_run_and_print_what_the_pages_show() {
         let mut output = None;
         for block in &page.blocks {
             match block.language() {
+                "text" if block.attribute("drawing").is_some() => output = None,
                 "text" => {
                     let output: String =
                         output.take().unwrap_or_else(|| panic!("{}: output of which command?", block.place));
