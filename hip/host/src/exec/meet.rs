@@ -4,6 +4,9 @@
 //! thread that has to wait is set aside where it stands, and the loop goes on with the threads not yet started; and so on. Waits are
 //! resolved when nobody can run: a wave whose live lanes all wait completes the wave operation that comes first in the code; a block
 //! whose live threads all wait at the barrier passes it. Some thread can therefore always go on, and a legal kernel never hangs.
+//!
+//! The known difference from a GPU: lanes that reach one wave operation of the text through both sides of a branch meet there together.
+//! On a GPU each side would meet by itself.
 
 use super::block::{active, Chunk, Worker};
 use super::jump::{switch, Suspended};
