@@ -193,7 +193,7 @@ class Form:
                 "soffset": "src1" if self.record["SMRD"] else "src3",
                 "vdata": "dst" if operand in outs else "src1", "sdata": "dst" if operand in outs else "src2",
             }.get(base)
-            if slot:
+            if slot and self.operands[operand] != "i8imm":
                 slots[operand] = slot + half
         if "imm" in self.operands and not self.dual:
             if self.record["SOPK"]:
@@ -224,7 +224,9 @@ class Form:
             how = self.kind(self.operands[operand])
             slot = slots.get(operand)
             if slot is None:
-                slot = operand
+                slot = "simm16" if operand == "sdata" else operand
+            elif self._method(operand) in ("printSendMsg", "printGPRIdxMode"):
+                slot = "simm16"
             elif how[0] == "Imm":
                 how = ("Literal", 1, "B32", "")
             yield (slot, how, segments)
@@ -322,8 +324,6 @@ class Form:
                 return "$dec" if what == "OPERAND_PCREL" else "$imm"
             raise SystemExit("%s: how is %s printed (%s)" % (self.key, operand, method))
 
-        if "sdata" in self.operands and self.operands["sdata"] == "i8imm":
-            slots.pop("sdata")
         rest = re.sub(r"\$(\w+)", token, rest)
         rest = self._with_vcc(rest)
         return mnemonic, rest
@@ -339,6 +339,9 @@ class Form:
         if self.short == "VOPC" and "VCC" in self.defs and not any(o == "sdst" for o, _ in self.outs):
             return " $vcc," + rest
         if self.short == "VOP2" and "VCC" in self.uses and "src2" not in self.operands:
+            # On gfx12 LLVM puts it within the bars of an absolute value.
+            if self.key == "V_CNDMASK_B32_dpp_gfx12":
+                return rest.replace("$fp1", "$fp1vcc")
             rest = re.sub(r"(\$(?:src|fp|int)1)\b", r"\1, $vcc", rest)
             if "VCC" in self.defs:
                 rest = re.sub(r"\$dst\b", "$dst, $vcc", rest)

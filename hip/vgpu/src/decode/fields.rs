@@ -112,7 +112,10 @@ impl Reader<'_> {
             Name::Src0Sel => self.inst.src[0].sel = sel(value)?,
             Name::Src1Sel => self.inst.src[1].sel = sel(value)?,
             Name::DstSel => self.inst.dst.sel = sel(value)?,
-            Name::DstUnused => self.inst.unused = *[Unused::Pad, Unused::Sext, Unused::Preserve].get(value as usize)?,
+            Name::DstUnused => {
+                // The fourth code is reserved.
+                self.inst.unused = [Unused::Pad, Unused::Sext, Unused::Preserve, Unused::Pad][value as usize & 3];
+            }
             Name::Clamp => self.inst.clamp = value != 0,
             Name::Omod => self.inst.omod = low,
             Name::Simm16 => self.inst.imm = i32::from(value as u16 as i16),
@@ -123,7 +126,8 @@ impl Reader<'_> {
             Name::Offset0 => self.inst.offset = value as i32,
             Name::Offset1 => self.inst.offset1 = low,
             Name::Cpol => self.inst.cache |= low,
-            Name::Gds => self.inst.gds = value != 0,
+            // CDNA has no global data share; the bit means nothing there.
+            Name::Gds => self.inst.gds = value != 0 && !self.place.arch.is_cdna(),
             Name::Format => self.inst.format = low,
             Name::DppCtrl => self.dpp.ctrl = value,
             Name::RowMask => self.dpp.row_mask = low,

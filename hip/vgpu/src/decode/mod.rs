@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 
 /// The instruction at the start of `bytes`, for code of that wave size (32 or 64).
 pub fn decode(arch: Arch, wave_size: usize, bytes: &[u8]) -> Result<Inst, Unknown> {
+    // On gfx9 an instruction of eight bytes has no literal.
+    let longest = if arch.generation() == 9 { 8 } else { 20 };
+    let bytes = &bytes[..bytes.len().min(longest)];
     let bits = word(bytes, 0).map(u128::from).unwrap_or(0)
         | word(bytes, 4).map_or(0, |word| u128::from(word) << 32)
         | word(bytes, 8).map_or(0, |word| u128::from(word) << 64);

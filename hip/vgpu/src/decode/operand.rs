@@ -13,8 +13,7 @@ impl Reader<'_> {
             How::Vgpr => vgpr(code, dwords)?,
             How::VgprLow if code < 128 => vgpr(code, dwords)?,
             How::Agpr => agpr(code, dwords)?,
-            How::Sreg => self.source(code & 127, dwords)?,
-            How::Src | How::SrcReg | How::SrcAv => self.source(code, dwords)?,
+            How::Sreg | How::Src | How::SrcReg | How::SrcAv => self.source(code, dwords)?,
             How::Deferred if code == LITERAL => Operand::Literal(self.constant?),
             How::Deferred => self.source(code, dwords)?,
             How::SrcA | How::SrcRegA => self.source(code | ACC, dwords)?,
@@ -53,6 +52,12 @@ impl Reader<'_> {
             }
             How::VgprLow | How::Imm | How::SmemOffset | How::Dpp8Fi => return None,
         };
+        // There are no scalar registers of that width: what is left is the first.
+        arg.dwords = match arg.operand {
+            Operand::Sgpr(_) if arg.dwords == 32 => 1,
+            Operand::Ttmp(_) if arg.dwords == 32 || arg.dwords == 3 => 1,
+            _ => arg.dwords,
+        };
         Some(arg)
     }
 
@@ -71,11 +76,13 @@ impl Reader<'_> {
             let number = code & 255;
             return if code & ACC != 0 { agpr(number, dwords) } else { vgpr(number, dwords) };
         }
+        let dwords = if dwords == 32 { 1 } else { dwords };
         let generation = self.place.arch.generation();
         let code = code & 255;
         let last_sgpr = if generation == 9 { 101 } else { 105 };
         Some(match code {
             _ if code <= last_sgpr => Operand::Sgpr(aligned(code, dwords, 106)?),
+            108..=123 if dwords == 3 => Operand::Ttmp((code - 108) as u8),
             108..=123 => Operand::Ttmp(aligned(code - 108, dwords, 16)?),
             128..=192 => Operand::Int((code - 128) as i8),
             193..=208 => Operand::Int((192 - code as i32) as i8),
@@ -87,7 +94,6 @@ impl Reader<'_> {
                 }
                 Operand::Literal(self.literal?)
             }
-            _ if dwords > 2 => return None,
             _ => special(code, dwords, generation)?,
         })
     }
@@ -125,7 +131,7 @@ fn aligned(number: u32, dwords: u8, count: u32) -> Option<u8> {
 
 fn special(code: u32, dwords: u8, generation: u32) -> Option<Operand> {
     let newer = generation >= 11;
-    let wide = dwords == 2;
+    let wide = dwords >= 2;
     Some(match code {
         102 => Operand::FlatScratchLo,
         103 if !wide => Operand::FlatScratchHi,

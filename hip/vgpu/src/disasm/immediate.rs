@@ -193,7 +193,14 @@ impl Printer<'_> {
                 words.push(format!("UC_VERSION_{name}_BIT"));
             }
         }
-        self.out.push_str(&words.join("|"));
+        // As an expression is printed: what was joined first is in parentheses.
+        let last = words.len() - 1;
+        let text = words.iter().enumerate().fold(String::new(), |text, (at, word)| match at {
+            0 => word.clone(),
+            at if at < last => format!("({text}|{word})"),
+            _ => format!("{text}|{word}"),
+        });
+        self.out.push_str(&text);
     }
 
     fn swizzle(&mut self, bits: u16) {

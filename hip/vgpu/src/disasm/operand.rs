@@ -3,7 +3,6 @@
 use super::Printer;
 use crate::inst::{Arg, Inline, Operand, Ty};
 use crate::tables::{How, Name};
-use crate::target::Arch;
 
 impl Printer<'_> {
     /// A register or a constant.
@@ -11,15 +10,17 @@ impl Printer<'_> {
         match arg.operand {
             Operand::None => self.out.push_str("off"),
             Operand::Int(_) | Operand::Float(_) | Operand::Literal(_) => {
-                self.constant(arg);
                 if self.kind(name).is_some_and(|kind| is_register_only(kind.how)) {
+                    self.constant(&Arg { ty: Ty::B32, ..*arg });
                     self.out.push_str("/*Invalid immediate*/");
+                } else {
+                    self.constant(arg);
                 }
             }
             _ => {
                 self.register(arg);
                 if let Some(kind) = self.kind(name) {
-                    if !belongs(arg, kind.class, self.arch) {
+                    if !belongs(arg, kind.class) {
                         let class = kind.class;
                         self.put(format_args!("/*Invalid register, operand has '{class}' register class*/"));
                     }
@@ -29,7 +30,7 @@ impl Printer<'_> {
     }
 
     fn register(&mut self, arg: &Arg) {
-        let wide = arg.dwords == 2;
+        let wide = arg.dwords >= 2;
         let name = match arg.operand {
             Operand::Vgpr(number) if arg.half => {
                 let half = if arg.op_sel { 'h' } else { 'l' };
@@ -112,8 +113,8 @@ impl Printer<'_> {
         }
     }
 
-    /// A source with the modifiers of floats.
-    pub(super) fn float(&mut self, number: usize, name: Name) {
+    /// A source with the modifiers of floats, and what LLVM prints before it closes them.
+    pub(super) fn float(&mut self, number: usize, name: Name, tail: &str) {
         let inst = self.inst;
         let arg = &inst.src[number];
         let is_constant = matches!(arg.operand, Operand::Int(_) | Operand::Float(_) | Operand::Literal(_));
@@ -127,6 +128,7 @@ impl Printer<'_> {
         };
         self.out.push_str(before);
         self.operand(arg, name);
+        self.out.push_str(tail);
         self.out.push_str(after);
     }
 
@@ -158,12 +160,12 @@ fn raw(arg: &Arg) -> Option<u64> {
 }
 
 fn is_register_only(how: How) -> bool {
-    matches!(how, How::SrcReg | How::SrcRegA | How::SrcAv | How::Av | How::Bool | How::Vgpr | How::Agpr)
+    matches!(how, How::Sreg | How::SrcReg | How::SrcRegA | How::SrcAv | How::Av | How::Bool | How::Vgpr | How::Agpr)
 }
 
 /// Whether a register is in the class that its operand asks for. Codes name more than that: a scalar register can be encoded
 /// where a vector register must be.
-fn belongs(arg: &Arg, class: &str, arch: Arch) -> bool {
+fn belongs(arg: &Arg, class: &str) -> bool {
     use Operand as O;
     // These read as constants and are taken everywhere.
     if matches!(
@@ -180,11 +182,16 @@ fn belongs(arg: &Arg, class: &str, arch: Arch) -> bool {
     ) {
         return true;
     }
+    if class == "SReg_96" && arg.dwords == 1 {
+        return false;
+    }
+    if matches!(arg.operand, O::VccLo | O::ExecLo | O::FlatScratchLo | O::XnackMaskLo) && arg.dwords > 2 {
+        return false;
+    }
     let is_vgpr = matches!(arg.operand, O::Vgpr(_));
     let is_agpr = matches!(arg.operand, O::Agpr(_));
     let is_scalar = !is_vgpr && !is_agpr && arg.operand != O::LdsDirect;
     let is_exec = matches!(arg.operand, O::ExecLo | O::ExecHi);
-    let _ = arch;
     match class {
         "" => true,
         "VS_32_Lo128" => is_scalar || matches!(arg.operand, O::Vgpr(0..=127)) || arg.operand == O::LdsDirect,

@@ -1336,7 +1336,7 @@ group(12, 0, 3, 0x98000000ffff8400, 0x0, Vop3, flags::DPP, 1216, 0, &[(0xd65d000
 group(12, 1, 3, 0x980001ffffff8400, 0xfa, Vop3, flags::DPP, 1217, 0, &[(0xd65d0000,2745,1131),]),
 group(8, 1, 3, 0x98000000ffff8400, 0x0, Vop3, 0, 1218, 0, &[(0xd65d0000,2746,1131),]),
 group(8, 1, 3, 0xfe000000, 0x0, Vop2, flags::DPP, 874, 0, &[(0x2000000,1227,1132),]),
-group(8, 1, 3, 0xfe0001ff, 0x0, Vop2, flags::DPP, 875, 0, &[(0x20000fa,1227,1132),]),
+group(8, 1, 3, 0xfe0001ff, 0x0, Vop2, flags::DPP, 1614, 0, &[(0x20000fa,1227,1132),]),
 group(4, 2, 3, 0xfe000000, 0x0, Vop2, 0, 439, 0, &[(0x2000000,1228,1132),]),
 group(12, 0, 3, 0x98000000ffff8400, 0x0, Vop3, flags::DPP, 1219, 0, &[(0xd5010000,2747,1132),]),
 group(12, 1, 3, 0x980001ffffff8400, 0xfa, Vop3, flags::DPP, 1220, 0, &[(0xd5010000,2747,1132),]),
@@ -1364,9 +1364,9 @@ group(12, 1, 3, 0xe7ffffffffff0700, 0xfa, Vop3, flags::DPP, 1229, 0, &[(0xd5d100
 (0xd5850000,2762,1147),(0xd5860000,2763,1148),(0xd5910000,2764,1149),(0xd5920000,2765,1150),(0xd5930000,2766,1151),
 (0xd5940000,2767,1152),(0xd58e0000,2784,1164),]),
 group(8, 1, 3, 0xe7fffe00ffff0700, 0x0, Vop3, 0, 444, 0, &[(0xd5d10000,1249,1141),(0xd5d00000,1253,1142),]),
-group(12, 1, 3, 0xfffffe00ffff8700, 0x0, Vop3, flags::DPP, 1614, 0, &[(0xd5ed0000,3356,1143),(0xd5ec0000,3357,1146),]),
-group(12, 1, 3, 0xffffffffffff8700, 0xfa, Vop3, flags::DPP, 1615, 0, &[(0xd5ed0000,3356,1143),(0xd5ec0000,3357,1146),]),
-group(8, 1, 3, 0xfffffe00ffffe700, 0x0, Vop3, 0, 1616, 0, &[(0xd5ed0000,1855,1143),(0xd5ec0000,1859,1146),]),
+group(12, 1, 3, 0xfffffe00ffff8700, 0x0, Vop3, flags::DPP, 1615, 0, &[(0xd5ed0000,3356,1143),(0xd5ec0000,3357,1146),]),
+group(12, 1, 3, 0xffffffffffff8700, 0xfa, Vop3, flags::DPP, 1616, 0, &[(0xd5ed0000,3356,1143),(0xd5ec0000,3357,1146),]),
+group(8, 1, 3, 0xfffffe00ffffe700, 0x0, Vop3, 0, 1617, 0, &[(0xd5ed0000,1855,1143),(0xd5ec0000,1859,1146),]),
 group(8, 1, 3, 0xfe01fe00, 0x0, Vop1, flags::DPP, 1230, 0, &[(0x7e001600,1255,1144),(0x7e00d400,2774,1160),
 (0x7e00d600,2806,1185),]),
 group(8, 1, 3, 0xc00000fe01ffff, 0x0, Vop1, flags::DPP, 1231, 0, &[(0x7e0016fa,1255,1144),]),
@@ -1394,13 +1394,13 @@ group(8, 1, 3, 0xf00000fe01ffff, 0x0, Vop1, flags::DPP, 1235, 0, &[(0x7e00d4fa,2
 group(4, 2, 3, 0xfe01fe00, 0x0, Vop1, 0, 1236, 0, &[(0x7e00d400,2775,1160),(0x7e00d600,2807,1185),]),
 group(8, 1, 3, 0xfffffe00ffff8700, 0x0, Vop3, 0, 1237, 0, &[(0xd5ea0000,2777,1160),(0xd5eb0000,2809,1185),
 (0xd5e90000,3143,1412),]),
-group(12, 0, 3, 0x9ffc0000ffffa400, 0x0, Vop3, flags::DPP | flags::OPSEL, 1617, 0, &[(0xd76a0000,3358,1165),
+group(12, 0, 3, 0x9ffc0000ffffa400, 0x0, Vop3, flags::DPP | flags::OPSEL, 1618, 0, &[(0xd76a0000,3358,1165),
 (0xd7690000,3359,1168),]),
-group(12, 1, 3, 0x9ffc01ffffffa400, 0xfa, Vop3, flags::DPP | flags::OPSEL, 1618, 0, &[(0xd76a0000,3358,1165),
+group(12, 1, 3, 0x9ffc01ffffffa400, 0xfa, Vop3, flags::DPP | flags::OPSEL, 1619, 0, &[(0xd76a0000,3358,1165),
 (0xd7690000,3359,1168),]),
 group(8, 1, 3, 0x9ffc0000ffffa400, 0x0, Vop3, flags::OPSEL, 561, 0, &[(0xd76a0000,1861,1165),(0xd7690000,1870,1168),]),
 group(4, 2, 3, 0xfe01fe00, 0x0, Vop1, 0, 455, 0, &[(0x7e00de00,1863,1166),(0x7e00dc00,1867,1167),]),
-group(8, 1, 3, 0xe7fffe00ffff3700, 0x0, Vop3, flags::OPSEL, 1619, 0, &[(0xd5ef0000,1864,1166),(0xd5ee0000,1868,1167),]),
+group(8, 1, 3, 0xe7fffe00ffff3700, 0x0, Vop3, flags::OPSEL, 1620, 0, &[(0xd5ef0000,1864,1166),(0xd5ee0000,1868,1167),]),
 group(12, 0, 3, 0x9ffc0000ffff0400, 0x0, Vop3, flags::DPP, 1238, 0, &[(0xd7060000,2785,1169),(0xd7070000,2800,1176),]),
 group(12, 1, 3, 0x9ffc01ffffff0400, 0xfa, Vop3, flags::DPP, 1239, 0, &[(0xd7060000,2785,1169),(0xd7210000,2790,1172),
 (0xd7220000,2794,1174),(0xd7070000,2800,1176),]),
@@ -1418,9 +1418,9 @@ group(12, 1, 3, 0x87fc0000ffff0400, 0x0, Vop3, flags::DPP, 1159, 0, &[(0xd52f000
 group(12, 0, 3, 0x18000000ffff0000, 0x0, Vop3, flags::DPP, 1242, 0, &[(0xd6260000,2803,1178),]),
 group(12, 1, 3, 0x180001ffffff0000, 0xfa, Vop3, flags::DPP, 1243, 0, &[(0xd6260000,2803,1178),]),
 group(8, 1, 3, 0x18000000ffff0000, 0x0, Vop3, 0, 463, 0, &[(0xd6260000,1330,1178),]),
-group(12, 1, 3, 0x9ffc0000ffff8400, 0x0, Vop3, flags::DPP, 1620, 0, &[(0xd76c0000,3360,1180),(0xd76b0000,3361,1181),]),
-group(12, 1, 3, 0x9ffc01ffffff8400, 0xfa, Vop3, flags::DPP, 1621, 0, &[(0xd76c0000,3360,1180),(0xd76b0000,3361,1181),]),
-group(8, 1, 3, 0x9ffc0000ffff9c00, 0x0, Vop3, 0, 1622, 0, &[(0xd76c0000,1871,1180),(0xd76b0000,1872,1181),]),
+group(12, 1, 3, 0x9ffc0000ffff8400, 0x0, Vop3, flags::DPP, 1621, 0, &[(0xd76c0000,3360,1180),(0xd76b0000,3361,1181),]),
+group(12, 1, 3, 0x9ffc01ffffff8400, 0xfa, Vop3, flags::DPP, 1622, 0, &[(0xd76c0000,3360,1180),(0xd76b0000,3361,1181),]),
+group(8, 1, 3, 0x9ffc0000ffff9c00, 0x0, Vop3, 0, 1623, 0, &[(0xd76c0000,1871,1180),(0xd76b0000,1872,1181),]),
 group(12, 1, 3, 0xffff0000, 0x0, Vop3, flags::DPP | flags::OPSEL, 1244, 0, &[(0xd6540000,2810,1186),
 (0xd6480000,3038,1221),(0xd62c0000,3424,1295),(0xd6320000,3455,1321),(0xd62b0000,3459,1366),]),
 group(12, 1, 3, 0x1ffffff0000, 0xfa, Vop3, flags::DPP | flags::OPSEL, 1245, 0, &[(0xd6540000,2810,1186),
@@ -1443,11 +1443,11 @@ group(12, 0, 3, 0xffff0000, 0x0, Vop3p, flags::DPP | flags::PACKED | flags::VOP3
 group(12, 0, 3, 0x1ffffff0000, 0xfa, Vop3p, flags::DPP | flags::PACKED | flags::VOP3P, 1254, 0, &[
 (0xcc130000,2818,1197),]),
 group(8, 0, 3, 0xffff0000, 0x0, Vop3p, flags::PACKED | flags::VOP3P, 475, 0, &[(0xcc130000,1360,1197),]),
-group(12, 0, 3, 0x78000000fffffb00, 0x18000000, Vop3p, flags::DPP | flags::PACKED | flags::VOP3P, 1623, 0, &[
+group(12, 0, 3, 0x78000000fffffb00, 0x18000000, Vop3p, flags::DPP | flags::PACKED | flags::VOP3P, 1624, 0, &[
 (0xcc274000,3362,1202),(0xcc254000,3364,1203),(0xcc244000,3366,1204),(0xcc264000,3368,1205),]),
-group(12, 0, 3, 0x780001fffffffb00, 0x180000fa, Vop3p, flags::DPP | flags::PACKED | flags::VOP3P, 1624, 0, &[
+group(12, 0, 3, 0x780001fffffffb00, 0x180000fa, Vop3p, flags::DPP | flags::PACKED | flags::VOP3P, 1625, 0, &[
 (0xcc274000,3362,1202),(0xcc254000,3364,1203),(0xcc244000,3366,1204),(0xcc264000,3368,1205),]),
-group(8, 0, 3, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P, 1625, 0, &[(0xcc274000,3363,1202),
+group(8, 0, 3, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P, 1626, 0, &[(0xcc274000,3363,1202),
 (0xcc254000,3365,1203),(0xcc244000,3367,1204),(0xcc264000,3369,1205),]),
 group(8, 0, 3, 0xffff0000, 0x0, Vop3p, flags::PACKED | flags::VOP3P, 477, 0, &[(0xcc160000,2819,1207),
 (0xcc170000,1367,1208),(0xcc180000,2820,1211),(0xcc190000,1372,1212),]),
@@ -1554,7 +1554,7 @@ group(12, 0, 3, 0x87fc0000ffff0400, 0x0, Vop3, flags::DPP, 1322, 0, &[(0xd71c000
 group(12, 1, 3, 0x87fc01ffffff0400, 0xfa, Vop3, flags::DPP, 1323, 0, &[(0xd71c0000,3056,1258),]),
 group(8, 1, 3, 0x87fc0000ffff0400, 0x0, Vop3, 0, 487, 0, &[(0xd71c0000,1458,1258),]),
 group(8, 1, 3, 0x87fc0000ffff0400, 0x0, Vop3, 0, 488, 0, &[(0xd72b0000,1459,1259),(0xd72f0000,1812,1527),]),
-group(4, 2, 3, 0xfe000000, 0x0, Vop2, 0, 1626, 0, &[(0x3e000000,3420,1269),]),
+group(4, 2, 3, 0xfe000000, 0x0, Vop2, 0, 1627, 0, &[(0x3e000000,3420,1269),]),
 group(8, 1, 3, 0xf8000000ffff0000, 0x0, Vop3, 0, 498, 0, &[(0xd6ff0000,3422,1275),(0xd6fe0000,3423,1276),]),
 group(12, 1, 3, 0x18000000ffff0000, 0x0, Vop3, flags::DPP | flags::OPSEL, 1324, 0, &[(0xd6530000,3066,1279),
 (0xd6410000,3069,1286),]),
@@ -1599,7 +1599,7 @@ group(4, 1, 3, 0xfffffe00, 0x0, Vop1, 0, 40, 0, &[(0x7e000000,1654,1411),(0x7e00
 group(8, 1, 3, 0xffffffffffff87ff, 0x0, Vop3, 0, 40, 0, &[(0xd5800000,1654,1411),(0xd59b0000,2134,1424),]),
 group(12, 0, 3, 0x9ffc0000ffff2400, 0x0, Vop3, flags::DPP | flags::OPSEL, 1240, 0, &[(0xd7110000,3149,1417),]),
 group(8, 1, 3, 0x18000000ffff8000, 0x0, Vop3, flags::OPSEL, 892, 0, &[(0xd65b0000,2132,1419),(0xd65c0000,2133,1422),]),
-group(8, 1, 3, 0x9ffc0000ffffa400, 0x0, Vop3, flags::OPSEL, 1627, 0, &[(0xd70f0000,3492,1420),(0xd7100000,3493,1423),]),
+group(8, 1, 3, 0x9ffc0000ffffa400, 0x0, Vop3, flags::OPSEL, 1628, 0, &[(0xd70f0000,3492,1420),(0xd7100000,3493,1423),]),
 group(8, 0, 3, 0x87fc0000ffff2400, 0x0, Vop3p, flags::PACKED | flags::VOP3P, 525, 0, &[(0xcc0f0000,1666,1425),
 (0xcc1e0000,3494,1440),(0xcc1c0000,3495,1438),(0xcc1d0000,3496,1444),(0xcc1b0000,3497,1442),(0xcc100000,1685,1446),]),
 group(8, 0, 3, 0x87fc0000ffff2400, 0x0, Vop3p, flags::PACKED | flags::VOP3P, 527, 0, &[(0xcc020000,1668,1427),
@@ -1615,59 +1615,59 @@ group(8, 1, 3, 0xfffc0000ffff8700, 0x0, Vop2, 0, 534, 0, &[(0xd7600000,1707,1457
 group(8, 1, 3, 0xf00000fe01ffff, 0x0, Vop1, flags::DPP, 1335, 0, &[(0x7e00c4fa,1734,1478),]),
 group(4, 2, 3, 0xfe01fe00, 0x0, Vop1, 0, 1336, 0, &[(0x7e00c400,1735,1478),]),
 group(4, 1, 3, 0xfe01fe00, 0x0, Vop1, 0, 535, 0, &[(0x7e00d000,2157,1515),(0x7e00ca00,1811,1514),]),
-group(8, 0, 1, 0x98000000fffff400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1628, 0, &[
-(0xcc534000,3498,1516),(0xcc524000,3499,1517),]),
 group(8, 0, 1, 0x98000000fffff400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1629, 0, &[
+(0xcc534000,3498,1516),(0xcc524000,3499,1517),]),
+group(8, 0, 1, 0x98000000fffff400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1630, 0, &[
 (0xcc514000,3500,1518),(0xcc504000,3503,1521),]),
-group(8, 0, 1, 0xf8000000fffff700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1630, 0, &[
+group(8, 0, 1, 0xf8000000fffff700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1631, 0, &[
 (0xcc5a4000,3501,1519),(0xcc594000,3502,1520),(0xcc584000,3504,1522),(0xcc574000,3505,1523),]),
-group(8, 0, 1, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1631, 0, &[
-(0xcc554000,3506,1524),]),
 group(8, 0, 1, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1632, 0, &[
+(0xcc554000,3506,1524),]),
+group(8, 0, 1, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1633, 0, &[
 (0xcc544000,3507,1525),]),
-group(8, 0, 1, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1633, 0, &[
+group(8, 0, 1, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1634, 0, &[
 (0xcc564000,3508,1526),]),
-group(8, 1, 3, 0xc7fffe00ffff0600, 0x0, Vop3, 0, 1634, 0, &[(0xd6810000,3509,1464),(0xd6830000,3511,1466),
+group(8, 1, 3, 0xc7fffe00ffff0600, 0x0, Vop3, 0, 1635, 0, &[(0xd6810000,3509,1464),(0xd6830000,3511,1466),
 (0xd6850000,3513,1468),(0xd6870000,3515,1470),(0xd6890000,3517,1472),]),
-group(8, 1, 3, 0xc7fffe00ffff0600, 0x0, Vop3, 0, 1635, 0, &[(0xd6800000,3510,1465),(0xd6820000,3512,1467),
+group(8, 1, 3, 0xc7fffe00ffff0600, 0x0, Vop3, 0, 1636, 0, &[(0xd6800000,3510,1465),(0xd6820000,3512,1467),
 (0xd6840000,3514,1469),(0xd6860000,3516,1471),(0xd6880000,3518,1473),]),
-group(8, 0, 1, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1636, 0, &[
-(0xcc434000,3184,1531),]),
 group(8, 0, 1, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1637, 0, &[
-(0xcc424000,3185,1532),]),
+(0xcc434000,3184,1531),]),
 group(8, 0, 1, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1638, 0, &[
+(0xcc424000,3185,1532),]),
+group(8, 0, 1, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1639, 0, &[
 (0xcc414000,3186,1533),(0xcc404000,3187,1536),]),
-group(8, 0, 1, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1639, 0, &[
+group(8, 0, 1, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1640, 0, &[
 (0xcc494000,3519,1534),(0xcc484000,3520,1535),(0xcc474000,3521,1537),(0xcc464000,3522,1538),]),
-group(8, 0, 1, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1640, 0, &[
-(0xcc454000,3188,1539),]),
 group(8, 0, 1, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1641, 0, &[
+(0xcc454000,3188,1539),]),
+group(8, 0, 1, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1642, 0, &[
 (0xcc444000,3189,1540),(0xcc4a4000,3523,1541),]),
 group(8, 1, 3, 0xfffc0000ffff8700, 0x0, Vop2, 0, 893, 0, &[(0xd7610000,1824,1542),]),
 group(12, 2, 2, 0x20000ff3fc000, 0x0, Global, 0, 1483, 0, &[(0xee15c000,3227,314),]),
 group(12, 2, 2, 0x20000ff3fc07f, 0x0, Global, 0, 1484, 0, &[(0xee15c07c,3227,314),]),
 group(12, 2, 2, 0x20000ff3fc000, 0x0, Global, 0, 1491, 0, &[(0xee160000,3228,315),]),
 group(12, 2, 2, 0x20000ff3fc07f, 0x0, Global, 0, 1492, 0, &[(0xee16007c,3228,315),]),
-group(8, 2, 2, 0x98000000ffffe400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1642, 0, &[
-(0xcc534000,3498,1516),(0xcc524000,3499,1517),]),
 group(8, 2, 2, 0x98000000ffffe400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1643, 0, &[
+(0xcc534000,3498,1516),(0xcc524000,3499,1517),]),
+group(8, 2, 2, 0x98000000ffffe400, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1644, 0, &[
 (0xcc514000,3500,1518),(0xcc504000,3503,1521),]),
-group(8, 2, 2, 0xf8000000ffffe700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1644, 0, &[
+group(8, 2, 2, 0xf8000000ffffe700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1645, 0, &[
 (0xcc5a4000,3501,1519),(0xcc594000,3502,1520),(0xcc584000,3504,1522),(0xcc574000,3505,1523),]),
-group(8, 2, 2, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1645, 0, &[
+group(8, 2, 2, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1646, 0, &[
 (0xcc554000,3506,1524),]),
-group(8, 2, 2, 0x98000000ffff6700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1646, 0, &[
+group(8, 2, 2, 0x98000000ffff6700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1647, 0, &[
 (0xcc544000,3507,1525),]),
-group(8, 2, 2, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1647, 0, &[
+group(8, 2, 2, 0x98000000ffff7700, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1648, 0, &[
 (0xcc564000,3508,1526),]),
-group(8, 2, 2, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1648, 0, &[
-(0xcc434000,3184,1531),]),
 group(8, 2, 2, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1649, 0, &[
-(0xcc424000,3185,1532),]),
+(0xcc434000,3184,1531),]),
 group(8, 2, 2, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1650, 0, &[
+(0xcc424000,3185,1532),]),
+group(8, 2, 2, 0x18000000fffff800, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1651, 0, &[
 (0xcc414000,3186,1533),(0xcc404000,3187,1536),]),
-group(8, 2, 2, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1651, 0, &[
+group(8, 2, 2, 0x78000000fffffb00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1652, 0, &[
 (0xcc494000,3519,1534),(0xcc484000,3520,1535),(0xcc474000,3521,1537),(0xcc464000,3522,1538),]),
-group(8, 2, 2, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1652, 0, &[
+group(8, 2, 2, 0x98000000ffff7f00, 0x18000000, Vop3p, flags::PACKED | flags::VOP3P | flags::WMMA, 1653, 0, &[
 (0xcc454000,3188,1539),(0xcc444000,3189,1540),(0xcc4a4000,3523,1541),]),
 ];

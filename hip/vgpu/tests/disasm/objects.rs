@@ -1,9 +1,7 @@
-//! The disassembler against LLVM's, on compiled objects: `VGPU_OBJECTS=folder cargo test -p vgpu --test disasm_objects --
-//! --ignored` compares every instruction of `folder/<target>/*.hsaco`.
+//! The disassembler against LLVM's, on compiled objects: `VGPU_OBJECTS=folder cargo test -p vgpu --test disasm
+//! objects -- --ignored` compares every instruction of `folder/<target>/*.hsaco`.
 
-mod llvm;
-
-use llvm::{found, ours};
+use crate::llvm::{found, ours, Target};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +33,7 @@ fn every_instruction_of_every_object() {
         for file in files.flatten().filter(|file| file.path().extension().is_some_and(|name| name == "hsaco")) {
             for (bytes, theirs) in instructions(&file.path()) {
                 count += 1;
-                let found = ours(arch, &bytes);
+                let found = ours(Target::usual(arch), &bytes);
                 if found.len() != 1 || found[0] != theirs {
                     let key = theirs.split(' ').next().unwrap_or_default().to_owned();
                     let entry = differ.entry(key).or_insert_with(|| (0, format!("{theirs} | {found:?}")));
