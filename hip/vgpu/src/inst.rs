@@ -8,6 +8,9 @@
 //!   is [`Operand::None`]. An operand that the encoding only implies is written out: `v_cndmask_b32` and the carry forms
 //!   have VCC as `src[2]`, a 32-bit compare has VCC (or EXEC, from gfx10 on for `v_cmpx`) as `dst`, `v_add_co_u32` has VCC
 //!   as `sdst`. An accumulator tied to the destination (`v_fmac`, `v_mac`, `v_dot4c`) is `src[2]` as well.
+//! - `v_fmamk` and `v_fmaak` (and their `mad` and scalar kin) both are `src[0] * src[1] + src[2]`, the literal being one of
+//!   them. Sparse products (`v_smfmac`, `v_swmmac`) have the accumulator as `src[2]` and the index register as `src[3]`.
+//!   `v_swap` has `dst` and `sdst`. The byte that gfx942's `v_cvt_sr_fp8_f32` writes is `2 * dst.op_sel + src[2].op_sel`.
 //! - `Arg::dwords` is the width in dwords: `Sgpr(4)` with two is `s[4:5]`. A lane mask has one in wave32 and two in wave64.
 //!   `Arg::ty` says how an inline constant or a literal is to be widened; [`Arg::constant`] does it.
 //! - Modifiers of a source are in its `Arg`. VOP3: `neg`, `abs`, `op_sel` (read the high half). Packed: `op_sel` and `neg` are

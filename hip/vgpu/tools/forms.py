@@ -87,9 +87,11 @@ class Form:
         if record["FLAT"]:
             return "Global" if record["FlatGlobal"] else "Scratch" if record["FlatScratch"] else "Flat"
         order = ["VOP3P", "VOP3", "VOPC", "VOP2", "VOP1", "SOP1", "SOP2", "SOPK", "SOPC", "SOPP"]
+        plain = not record["SDWA"] and not record["DPP"] and "imm" not in self.operands
         for flag in order:
             if record[flag]:
-                return flag.capitalize()
+                # v_readlane and v_writelane are VOP2 by their flags, but have the 64-bit form only.
+                return "Vop3" if flag.startswith("VOP") and flag != "VOP3P" and plain and self.size == 8 else flag.capitalize()
         names = {"SMRD": "Smem", "DS": "Ds", "MUBUF": "Mubuf", "MTBUF": "Mtbuf", "EXP": "Export", "LDSDIR": "LdsDir",
                  "VINTERP": "Vinterp", "VINTRP": "Vinterp"}
         for flag, encoding in names.items():
@@ -195,6 +197,8 @@ class Form:
             }.get(base)
             if slot and self.operands[operand] != "i8imm":
                 slots[operand] = slot + half
+        if self.record["IsSWMMAC"]:
+            slots["src2"] = "src3"
         if "imm" in self.operands and not self.dual:
             if self.record["SOPK"]:
                 slots["imm"] = "src0"
@@ -252,6 +256,8 @@ class Form:
                     encoded.add(slot)
                     ty = self.kind(self.operands[tied])[2]
                     yield (slot, "%s %s" % (slots[target], ty))
+        if self.record["IsSWMMAC"]:
+            yield ("src2", "dst B32")
         if self.dual:
             for half, text in zip(("", "Y"), self.text.split("::")):
                 if "cndmask" in text:

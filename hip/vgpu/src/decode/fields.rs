@@ -1,6 +1,6 @@
 //! Fields to [`Inst`]: each field of a row's layout goes where the decoded form has its place for it.
 
-use crate::inst::{Arg, Ctrl, Dpp, Graphics, Inst, Op, Operand, Sel, Unused};
+use crate::inst::{Arg, Ctrl, Dpp, Encoding, Graphics, Inst, Op, Operand, Sel, Ty, Unused};
 use crate::tables::{flags, layouts, Field, Group, How, Implied, Name};
 use crate::target::Arch;
 
@@ -81,7 +81,7 @@ fn empty(place: &Place<'_>, op: Op) -> Inst {
         dpp: None,
         offset: 0,
         offset1: 0,
-        cache: u8::from(has(flags::RETURNS)),
+        cache: u8::from(has(flags::RETURNS) && group.encoding != Encoding::Ds),
         returns: has(flags::RETURNS),
         gds: has(flags::GDS),
         idxen: has(flags::IDXEN),
@@ -231,7 +231,7 @@ impl Reader<'_> {
 
     /// Offsets are signed on gfx12 and, before, for global and scratch memory.
     fn offset(&self, value: u32) -> i32 {
-        use crate::inst::Encoding::{Flat, Global, Mtbuf, Mubuf, Scratch};
+        use Encoding::{Flat, Global, Mtbuf, Mubuf, Scratch};
         let generation = self.place.arch.generation();
         match self.place.group.encoding {
             Flat | Global | Scratch | Mubuf | Mtbuf if generation == 12 => signed(value, 24),
@@ -245,8 +245,8 @@ impl Reader<'_> {
         let dwords = if self.place.wave_size == 64 { 2 } else { 1 };
         for hint in self.place.group.layout().implied {
             let (name, arg) = match *hint {
-                Implied::Vcc(name) => (name, Arg::new(Operand::VccLo, crate::inst::Ty::B32, dwords)),
-                Implied::Exec(name) => (name, Arg::new(Operand::ExecLo, crate::inst::Ty::B32, dwords)),
+                Implied::Vcc(name) => (name, Arg::new(Operand::VccLo, Ty::B32, dwords)),
+                Implied::Exec(name) => (name, Arg::new(Operand::ExecLo, Ty::B32, dwords)),
                 Implied::Tied(name, source, ty) => {
                     let Some(source) = slot(&mut self.inst, source).map(|source| *source) else { continue };
                     (name, Arg { operand: source.operand, dwords: source.dwords, ty, ..Arg::default() })
@@ -262,6 +262,16 @@ impl Reader<'_> {
 
     fn finish(mut self) -> Option<Inst> {
         let group = self.place.group;
+        if group.has(flags::WMMA) {
+            // The tables have another type for the accumulator than its constants are.
+            let kind = self.inst.op.name().split('_').nth(2).unwrap_or_default();
+            self.inst.src[2].ty = match kind {
+                "f32" => Ty::F32,
+                "f16" => Ty::F16,
+                "bf16" => Ty::Bf16,
+                _ => Ty::B32,
+            };
+        }
         if group.addresses > 0 {
             self.size += usize::from(group.addresses).div_ceil(4) * 4;
             self.place.bytes.get(..self.size)?;

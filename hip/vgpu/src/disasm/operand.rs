@@ -10,11 +10,12 @@ impl Printer<'_> {
         match arg.operand {
             Operand::None => self.out.push_str("off"),
             Operand::Int(_) | Operand::Float(_) | Operand::Literal(_) => {
-                if self.kind(name).is_some_and(|kind| is_register_only(kind.how)) {
+                let kind = self.kind(name);
+                if kind.is_some_and(|kind| is_register_only(kind.how)) {
                     self.constant(&Arg { ty: Ty::B32, ..*arg });
                     self.out.push_str("/*Invalid immediate*/");
                 } else {
-                    self.constant(arg);
+                    self.constant(&Arg { ty: kind.map_or(arg.ty, |kind| kind.ty), ..*arg });
                 }
             }
             _ => {
