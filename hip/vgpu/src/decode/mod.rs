@@ -23,7 +23,12 @@ pub fn decode(arch: Arch, wave_size: usize, bytes: &[u8]) -> Result<Inst, Unknow
     }
     let waves = if wave_size == 64 { 2 } else { 1 };
     let bucket = &index(arch)[bits as usize >> SHIFT & (BUCKETS - 1)];
+    // A row whose bits agree but whose operands do not ends the search among the rows of its size and order.
+    let mut failed = None;
     for &Entry { group, row } in bucket {
+        if failed == Some((group.size, group.order)) {
+            continue;
+        }
         let (first, name, op) = group.rows[usize::from(row)];
         let value = u128::from(first) | u128::from(group.high) << 32;
         if usize::from(group.size) > bytes.len() || group.waves & waves == 0 || bits & group.mask != value {
@@ -31,11 +36,34 @@ pub fn decode(arch: Arch, wave_size: usize, bytes: &[u8]) -> Result<Inst, Unknow
         }
         let mnemonic = layouts::NAMES[usize::from(name)];
         let place = fields::Place { arch, wave_size, bytes, bits, group, mnemonic, op };
-        if let Some(inst) = fields::read(&place) {
-            return Ok(inst);
+        match fields::read(&place) {
+            Some(inst) => return Ok(inst),
+            None => failed = Some((group.size, group.order)),
         }
     }
     Err(unknown)
+}
+
+/// The bit pattern of one instruction of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern {
+    /// Bytes without a literal.
+    pub size: usize,
+    /// The bits that are fixed.
+    pub mask: u128,
+    /// Their values.
+    pub value: u128,
+}
+
+/// All instructions that the tables have for a target, so that tests can meet each of them.
+pub fn patterns(arch: Arch) -> impl Iterator<Item = Pattern> {
+    groups(arch).iter().flat_map(|group| {
+        group.rows.iter().map(|&(first, ..)| Pattern {
+            size: usize::from(group.size),
+            mask: group.mask,
+            value: u128::from(first) | u128::from(group.high) << 32,
+        })
+    })
 }
 
 /// The little-endian word at a place, where there is one.
@@ -57,16 +85,19 @@ const BUCKETS: usize = 1 << (32 - SHIFT);
 
 type Index = Vec<Vec<Entry>>;
 
+fn groups(arch: Arch) -> &'static [Group] {
+    match arch {
+        Arch::Gfx90a => tables::gfx90a::GROUPS,
+        Arch::Gfx942 => tables::gfx942::GROUPS,
+        Arch::Gfx1030 => tables::gfx1030::GROUPS,
+        Arch::Gfx1100 => tables::gfx1100::GROUPS,
+        Arch::Gfx1201 => tables::gfx1201::GROUPS,
+    }
+}
+
 fn index(arch: Arch) -> &'static Index {
     static INDICES: [OnceLock<Index>; 5] = [const { OnceLock::new() }; 5];
-    let (number, groups) = match arch {
-        Arch::Gfx90a => (0, tables::gfx90a::GROUPS),
-        Arch::Gfx942 => (1, tables::gfx942::GROUPS),
-        Arch::Gfx1030 => (2, tables::gfx1030::GROUPS),
-        Arch::Gfx1100 => (3, tables::gfx1100::GROUPS),
-        Arch::Gfx1201 => (4, tables::gfx1201::GROUPS),
-    };
-    INDICES[number].get_or_init(|| build(groups))
+    INDICES[arch as usize].get_or_init(|| build(groups(arch)))
 }
 
 /// Longer instructions are tried before shorter ones, then the tables in their order, then what fixes more bits.
