@@ -25,8 +25,8 @@ pub fn decode(arch: Arch, wave_size: usize, bytes: &[u8]) -> Result<Inst, Unknow
     let bucket = &index(arch)[bits as usize >> SHIFT & (BUCKETS - 1)];
     // A row whose bits agree but whose operands do not ends the search among the rows of its size and order.
     let mut failed = None;
-    for &Entry { group, row } in bucket {
-        if failed == Some((group.size, group.order)) {
+    for &Entry { mask, value, group, row } in bucket {
+        if bits as u32 & mask != value || failed == Some((group.size, group.order)) {
             continue;
         }
         let (first, name, op) = group.rows[usize::from(row)];
@@ -75,6 +75,9 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 /// A row of a group.
 #[derive(Clone, Copy)]
 struct Entry {
+    /// The fixed bits of the first word, and their value: most rows are told apart by them.
+    mask: u32,
+    value: u32,
     group: &'static Group,
     row: u16,
 }
@@ -108,7 +111,7 @@ fn build(groups: &'static [Group]) -> Index {
         for (row, &(first, ..)) in group.rows.iter().enumerate() {
             for (bucket, entries) in index.iter_mut().enumerate() {
                 if bucket as u32 & mask == first >> SHIFT & mask {
-                    entries.push(Entry { group, row: row as u16 });
+                    entries.push(Entry { mask: group.mask as u32, value: first, group, row: row as u16 });
                 }
             }
         }
