@@ -5,7 +5,8 @@
     cd llvm/lib/Target/AMDGPU
     llvm-tblgen-19 --dump-json -I ../../../include AMDGPU.td -o amdgpu.json
     python3 hip/vgpu/tools/generate.py amdgpu.json
-    cargo fmt -p vgpu
+
+With `--check` nothing is written: it fails where a file is not what would be written.
 
 The tables are facts: opcode numbers, field positions, mnemonics and operand types, checked in as they are written here.
 Two records of one target that claim the same bits are an error.
@@ -23,8 +24,15 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "
 
 
 def write(file, text):
-    with open(os.path.join(FOLDER, file), "w", encoding="utf-8") as out:
-        out.write(text.replace("\n\n", "\n\n" + HEAD + "\n", 1))
+    path = os.path.join(FOLDER, file)
+    text = text.replace("\n\n", "\n\n" + HEAD + "\n", 1)
+    if "--check" in sys.argv:
+        with open(path, encoding="utf-8") as there:
+            if there.read() != text:
+                raise SystemExit("%s is not what %s says; write it anew" % (file, sys.argv[1]))
+        return
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
 
 
 def camel(text):
