@@ -50,7 +50,7 @@ class Form:
         self.flags = self._flags()
         if is_image(record):
             first, _, _ = self.text.partition(" ")
-            self.mnemonic, self.template, self.layout, self.implied = first, "", (), ()
+            self.mnemonic, self.template, self.layout, self.implied = first, "", tuple(self._image_fields()), ()
             return
         self.mnemonic, self.template = self._text()
         self.layout = tuple(self._fields())
@@ -234,6 +234,14 @@ class Form:
             elif how[0] == "Imm":
                 how = ("Literal", 1, "B32", "")
             yield (slot, how, segments)
+
+    def _image_fields(self):
+        """Images are known by name; their registers are read to tell an instruction from what is none."""
+        for operand, definition in self.outs + self.ins:
+            segments = self.segments.get(operand)
+            if segments and self._class(definition):
+                slot = {"vdata": "dst", "vdst": "dst", "srsrc": "src2", "rsrc": "src2", "ssamp": "src3", "samp": "src3"}
+                yield (slot.get(operand, "src0"), self.kind(definition), segments)
 
     def _implied(self):
         """Operands that no field holds: (slot, what)."""
