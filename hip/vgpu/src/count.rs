@@ -176,13 +176,13 @@ impl Counters {
             let mut banks: [[u32; 8]; 32] = [[u32::MAX; 8]; 32];
             let mut used = [0u8; 32];
             let mut any = false;
-            for lane in start..(start + group).min(addresses.len()) {
+            for (lane, &address) in addresses.iter().enumerate().skip(start).take(group) {
                 if exec >> lane & 1 == 0 {
                     continue;
                 }
                 any = true;
                 for n in 0..words {
-                    let word = addresses[lane] / 4 + n as u32;
+                    let word = address / 4 + n as u32;
                     let (bank, used) = (&mut banks[word as usize % 32], &mut used[word as usize % 32]);
                     // Beyond eight different words a bank's count is not exact; it is bad enough.
                     let known = usize::from(*used).min(8);

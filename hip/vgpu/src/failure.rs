@@ -56,7 +56,7 @@ pub struct Failure {
     /// A sentence.
     pub message: String,
     /// Where; without, it is about the launch as such.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
 }
 
 impl Failure {

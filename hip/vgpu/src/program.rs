@@ -134,11 +134,18 @@ impl<const L: usize> Program<L> {
             index,
         };
         let mut memory_ops = 0;
+        let mut indexed = false;
         for (n, (pc, result)) in found.into_iter().enumerate() {
             match result {
                 Ok(inst) => {
                     let join = joins(n, &inst);
-                    program.push_instruction(facts, pc, inst, &mut memory_ops);
+                    // gfx9's indexed mode is left within straight code.
+                    match inst.op {
+                        Name::S_SET_GPR_IDX_ON => indexed = true,
+                        Name::S_SET_GPR_IDX_OFF => indexed = false,
+                        _ => {}
+                    }
+                    program.push_instruction(facts, pc, inst, &mut memory_ops, indexed);
                     if let Some(next) = join {
                         let mut op = blank(lanes::pick::<Join, L>(facts.fast));
                         op.imm = program.index.get(&next).copied().unwrap_or(count) as i32;
@@ -164,9 +171,20 @@ impl<const L: usize> Program<L> {
         self.push(blank(lanes::pick::<Refuse, L>(facts.fast)), pc, inst, Meta::default());
     }
 
-    fn push_instruction(&mut self, facts: &Facts<'_>, pc: u64, inst: Inst, memory_ops: &mut u32) {
+    fn push_instruction(&mut self, facts: &Facts<'_>, pc: u64, inst: Inst, memory_ops: &mut u32, indexed: bool) {
         match lower(facts, &inst) {
             Ok(mut op) => {
+                if indexed && is_vector(inst.encoding) {
+                    if op.inner.is_some() {
+                        return self.push_refusal(
+                            facts,
+                            pc,
+                            "SDWA and DPP are not emulated in indexed mode".to_owned(),
+                            Some(inst),
+                        );
+                    }
+                    op = index(facts, op, &inst, 0);
+                }
                 if is_branch(inst.op) {
                     // The last operation refuses: a target that was not found leads there.
                     op.imm = self.index.get(&target(&inst, pc)).map_or(i32::MAX, |&index| index as i32);
@@ -180,7 +198,10 @@ impl<const L: usize> Program<L> {
                     op.flags |= (*memory_ops % 32) << lds::SLOT_SHIFT;
                     *memory_ops += 1;
                 }
-                let meta = Meta::of(facts.descriptor, &inst);
+                let mut meta = Meta::of(facts.descriptor, &inst);
+                if indexed && is_vector(inst.encoding) || inst.op.name().starts_with("v_movrel") {
+                    meta.any_register(facts.descriptor.vgprs);
+                }
                 self.push(op, pc, Some(inst), meta);
             }
             Err(why) => self.push_refusal(facts, pc, why, Some(inst)),
@@ -191,6 +212,18 @@ impl<const L: usize> Program<L> {
     pub fn find(&self, address: u64) -> Option<usize> {
         self.index.get(&address).copied()
     }
+}
+
+fn is_vector(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::Vop1 | Encoding::Vop2 | Encoding::Vop3 | Encoding::Vopc | Encoding::Vop3p)
+}
+
+/// Wraps an operation whose registers are counted from M0.
+fn index<const L: usize>(facts: &Facts<'_>, first: Op<L>, inst: &Inst, mode: i32) -> Op<L> {
+    let mut op = blank(lanes::pick::<forms::Indexed, L>(facts.fast));
+    op.imm = mode;
+    op.inner = Some(Box::new(Inner { first, second: None, inst: Box::new(inst.clone()) }));
+    op
 }
 
 fn is_memory(encoding: Encoding) -> bool {
@@ -308,6 +341,17 @@ pub(crate) fn lower<const L: usize>(facts: &Facts<'_>, inst: &Inst) -> Result<Op
     }
     if inst.sdwa || inst.dpp.is_some() {
         return lower_wrapped(facts, inst);
+    }
+    // `v_movrel` is a move whose source, destination or both are counted from M0.
+    let relative = match inst.op {
+        Name::V_MOVRELS_B32 => 1,
+        Name::V_MOVRELD_B32 => 8,
+        Name::V_MOVRELSD_B32 => 9,
+        _ => 0,
+    };
+    if relative != 0 {
+        let moved = Inst { op: Name::V_MOV_B32, ..inst.clone() };
+        return Ok(index(facts, lower(facts, &moved)?, inst, relative));
     }
     let unknown = || format!("{} is not emulated", inst.op.name());
     let (run, more) = handler::<L>(facts, inst).ok_or_else(unknown)?;

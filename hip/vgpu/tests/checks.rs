@@ -146,7 +146,9 @@ extern "C" __global__ void k(const u32* in, u32* out, u64 n) {
     out[t] = tile[127 - t];
 }"#;
     for arch in Arch::ALL {
-        assert_eq!(cause(run(arch, &forward, 128)), Some(Cause::Race), "{arch}");
+        // The first wave reads what the second has not written yet, or the second writes what the first has read.
+        let found = cause(run(arch, &forward, 128));
+        assert!(matches!(found, Some(Cause::Race | Cause::Undefined)), "{arch}: {found:?}");
         let without = backward.replace("MIDDLE", "__asm__ volatile(\"\" ::: \"memory\");");
         assert_eq!(cause(run(arch, &without, 128)), Some(Cause::Race), "{arch}");
         let with = backward.replace("MIDDLE", "BARRIER;");

@@ -50,6 +50,10 @@ pub(crate) enum Rule {
     ScalarSelect,
     /// The low word does not depend on the addend's high word.
     WideAdd,
+    /// Two results of pairs: each reads the word of every operand that its modifiers pick.
+    Packed,
+    /// Two words, each of its own operand.
+    PackedMove,
     /// One lane is read.
     ReadFirst,
     ReadLane,
@@ -110,6 +114,8 @@ pub(crate) struct Meta {
     pub is_store: bool,
     pub is_barrier: bool,
     pub waits: Option<Waits>,
+    /// The halves of a dual instruction, whose results depend on their own operands only.
+    pub halves: Option<Box<[Meta; 2]>>,
 }
 
 fn scalar_index(operand: Operand) -> Option<u16> {
@@ -148,6 +154,9 @@ impl Meta {
             !matches!(meta.class, Class::Other | Class::Scalar | Class::Branch | Class::Barrier | Class::ScalarMemory);
         meta.add_operands(descriptor, inst);
         if let Some(second) = &inst.second {
+            let mut bare = inst.clone();
+            bare.second = None;
+            meta.halves = Some(Box::new([Self::of(descriptor, &bare), Self::of(descriptor, second)]));
             meta.add_operands(descriptor, second);
         }
         meta.rule = rule(inst, name);
@@ -173,6 +182,13 @@ impl Meta {
         meta
     }
 
+    /// Registers are counted from M0: anything may be read, and any register may be what was written.
+    pub fn any_register(&mut self, vgprs: usize) {
+        self.reads.retain(|found| !found.vector);
+        self.writes = vec![Use { vector: true, index: 0, dwords: vgprs.min(255) as u8, role: Role::Value }];
+        self.rule = Rule::Load;
+    }
+
     fn add_operands(&mut self, descriptor: &Descriptor, inst: &Inst) {
         let name = inst.op.name();
         let roles = match inst.encoding {
@@ -187,9 +203,8 @@ impl Meta {
         };
         for (n, arg) in inst.src.iter().enumerate() {
             let Some(mut found) = registers(descriptor, arg, roles[n]) else { continue };
-            let mask = n == 2 && matches!(inst.op, Name::V_CNDMASK_B32 | Name::V_CNDMASK_B16)
-                || n == 2 && name.contains("_co_ci_")
-                || name.starts_with("v_div_fmas") && n == 3;
+            let selects = matches!(inst.op, Name::V_CNDMASK_B32 | Name::V_CNDMASK_B16) || name.contains("_co_ci_");
+            let mask = n == 2 && selects || n == 3 && name.starts_with("v_div_fmas");
             if mask && !found.vector {
                 found.role = Role::Mask;
             }
@@ -321,6 +336,8 @@ fn rule(inst: &Inst, name: &str) -> Rule {
         "s_cselect_b32" | "s_cselect_b64" => Rule::ScalarSelect,
         "v_cndmask_b32" | "v_cndmask_b16" => Rule::Select,
         "v_mad_co_u64_u32" | "v_mad_co_i64_i32" | "v_lshl_add_u64" => Rule::WideAdd,
+        "v_pk_fma_f32" | "v_pk_mul_f32" | "v_pk_add_f32" => Rule::Packed,
+        "v_pk_mov_b32" => Rule::PackedMove,
         "v_readfirstlane_b32" => Rule::ReadFirst,
         "v_readlane_b32" => Rule::ReadLane,
         "v_writelane_b32" => Rule::WriteLane,

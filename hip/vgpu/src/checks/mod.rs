@@ -7,7 +7,7 @@ mod undefined;
 mod waits;
 
 use crate::exec::machine::Machine;
-use crate::memory::{load_u8, shadow, store_u8, Span};
+use crate::memory::{load_u32, load_u8, shadow, store_u32, store_u8, Span};
 use crate::program::Program;
 use crate::wave::{scalar, Flow, Op, Slot, Wave};
 use races::Touch;
@@ -78,9 +78,11 @@ pub(crate) struct Tracker {
     /// Barriers passed, plus one.
     epoch: u32,
     tags: Vec<races::Tag>,
-    /// A byte of local memory was written with something defined.
-    lds_defined: Vec<bool>,
+    /// Bytes of each word of local memory that were written with something defined, a bit each.
+    lds_defined: Vec<u8>,
     outcome: undefined::Outcome,
+    /// Of the second half of a dual instruction.
+    second: undefined::Outcome,
     /// Lanes of the running load that got something undefined.
     undefined_lanes: u64,
     /// Lanes of the running store whose data are defined.
@@ -97,7 +99,7 @@ impl Tracker {
         }
         if self.on.undefined {
             self.lds_defined.clear();
-            self.lds_defined.resize(lds_bytes, false);
+            self.lds_defined.resize(lds_bytes.div_ceil(4), 0);
         }
     }
 }
@@ -127,10 +129,24 @@ impl Machine<'_> {
     /// The shadow of one lane's access.
     #[inline(never)]
     fn shadow_access(&mut self, lane: usize, address: u64, bytes: usize, write: bool, span: Span) {
+        const ALL_WRITTEN: u32 = u32::from_ne_bytes([shadow::WRITTEN; 4]);
         let at = span.shadow as u64 + (address - span.start);
-        for n in 0..bytes as u64 {
-            // SAFETY: the access lies in the span, whose shadow has a byte for each of its bytes.
-            unsafe {
+        // SAFETY: the access lies in the span, whose shadow has a byte for each of its bytes.
+        unsafe {
+            if bytes.is_multiple_of(4) {
+                for n in (0..bytes as u64).step_by(4) {
+                    if write {
+                        store_u32(at + n, ALL_WRITTEN);
+                    } else {
+                        let states = load_u32(at + n);
+                        if states != ALL_WRITTEN && states.to_ne_bytes().contains(&shadow::FRESH) {
+                            self.tracker.undefined_lanes |= 1 << lane;
+                        }
+                    }
+                }
+                return;
+            }
+            for n in 0..bytes as u64 {
                 if write {
                     store_u8(at + n, shadow::WRITTEN);
                 } else if load_u8(at + n) == shadow::FRESH {
@@ -198,20 +214,20 @@ impl Machine<'_> {
             if !self.tracker.on.undefined {
                 continue;
             }
-            let at = address as usize;
-            let Some(defined) = self.tracker.lds_defined.get_mut(at..at.saturating_add(bytes)) else { continue };
-            match touch {
-                Touch::Read => {
-                    if !defined.iter().all(|defined| *defined) {
-                        self.tracker.undefined_lanes |= 1 << lane;
-                    }
+            let keep = touch == Touch::Write && self.tracker.data_lanes >> lane & 1 != 0;
+            let end = address.saturating_add(bytes as u32);
+            let mut at = address;
+            while at < end {
+                let next = (at / 4 + 1) * 4;
+                let mask = ((2u32 << ((end.min(next) - 1) % 4)) - (1 << (at % 4))) as u8;
+                let Some(defined) = self.tracker.lds_defined.get_mut(at as usize / 4) else { break };
+                match touch {
+                    Touch::Write if keep => *defined |= mask,
+                    Touch::Write => *defined &= !mask,
+                    _ if *defined & mask != mask => self.tracker.undefined_lanes |= 1 << lane,
+                    _ => {}
                 }
-                Touch::Write => defined.fill(self.tracker.data_lanes >> lane & 1 != 0),
-                Touch::Atomic => {
-                    if !defined.iter().all(|defined| *defined) {
-                        self.tracker.undefined_lanes |= 1 << lane;
-                    }
-                }
+                at = next;
             }
         }
         true

@@ -31,6 +31,7 @@ pub(crate) enum Touch {
 
 impl Machine<'_> {
     /// One lane touches bytes of local memory.
+    #[inline(always)]
     pub(crate) fn touch(&mut self, wave: usize, lane: usize, address: u32, bytes: usize, touch: Touch) -> Flow {
         let (epoch, wave) = (self.tracker.epoch, wave as u8);
         let end = address.saturating_add(bytes as u32);
@@ -49,14 +50,8 @@ impl Machine<'_> {
                 Touch::Atomic => written && !tag.atomic || read,
             };
             if race {
-                let (what, other, did) = match touch {
-                    Touch::Read => ("reads", tag.writer, "wrote"),
-                    _ if written => ("writes", tag.writer, "wrote"),
-                    _ => ("writes", tag.reader, "read"),
-                };
-                let who = if other == SEVERAL { "other waves".to_owned() } else { format!("wave {other}") };
-                let why = format!("{what} local memory at {at:#x}, which {who} {did} without a barrier in between");
-                return self.fail(Cause::Race, Some(lane), why);
+                let tag = *tag;
+                return self.race(lane, at, touch, written, tag);
             }
             if touch == Touch::Read {
                 if tag.read_epoch != epoch {
@@ -77,5 +72,18 @@ impl Machine<'_> {
             at = next;
         }
         Flow::Next
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn race(&mut self, lane: usize, at: u32, touch: Touch, written: bool, tag: Tag) -> Flow {
+        let (what, other, did) = match touch {
+            Touch::Read => ("reads", tag.writer, "wrote"),
+            _ if written => ("writes", tag.writer, "wrote"),
+            _ => ("writes", tag.reader, "read"),
+        };
+        let who = if other == SEVERAL { "other waves".to_owned() } else { format!("wave {other}") };
+        let why = format!("{what} local memory at {at:#x}, which {who} {did} without a barrier in between");
+        self.fail(Cause::Race, Some(lane), why)
     }
 }

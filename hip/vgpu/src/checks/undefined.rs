@@ -7,7 +7,7 @@ use super::Watch;
 use crate::count::Class;
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
-use crate::wave::{scalar, Kind, Op, Wave};
+use crate::wave::{mods, scalar, Kind, Op, Wave};
 
 /// What is worked out before an operation runs, for its results.
 #[derive(Clone, Copy, Default)]
@@ -118,7 +118,15 @@ pub(crate) fn before<const L: usize>(w: &mut Wave<L>, op: &Op<L>, meta: &Meta, m
             }
         }
     }
-    m.tracker.outcome = outcome(w, op, meta);
+    m.tracker.outcome = match (&meta.halves, &op.inner) {
+        (Some(halves), Some(inner)) => {
+            if let Some(second) = &inner.second {
+                m.tracker.second = outcome(w, second, &halves[1]);
+            }
+            outcome(w, &inner.first, &halves[0])
+        }
+        _ => outcome(w, op, meta),
+    };
     // EXEC decides what runs: it must be known.
     let to_exec =
         meta.rule == Rule::SaveExec || meta.writes.iter().any(|found| !found.vector && found.index >= scalar::EXEC);
@@ -233,6 +241,25 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             // The carry out is hardly ever used; where it is, it depends on both.
             result.bits = high | !w.exec;
         }
+        Rule::Packed | Rule::PackedMove => {
+            let word = |slot: crate::wave::Slot, second: bool| {
+                let at = usize::from(slot.index) + usize::from(second);
+                match slot.kind {
+                    Kind::Row => watch.defined.get(at).copied().unwrap_or(0),
+                    Kind::Scalar if watch.bits[at & 127] != u32::MAX => 0,
+                    _ => u64::MAX,
+                }
+            };
+            if meta.rule == Rule::PackedMove {
+                result.low = word(op.src[0], op.src[0].mods & mods::HIGH != 0);
+                result.high = word(op.src[1], op.src[1].mods & mods::HIGH != 0);
+            } else {
+                for slot in op.src {
+                    result.low &= word(slot, slot.mods & mods::HIGH != 0);
+                    result.high &= word(slot, slot.mods & mods::HIGH_HI != 0);
+                }
+            }
+        }
         Rule::ReadFirst | Rule::ReadLane => {
             let lane = match meta.rule {
                 Rule::ReadFirst => w.exec.trailing_zeros() as usize % 64,
@@ -269,7 +296,15 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
 
 /// Notes what came out.
 pub(crate) fn after<const L: usize>(w: &mut Wave<L>, meta: &Meta, m: &mut Machine<'_>, exec: u64) {
-    let outcome = m.tracker.outcome;
+    if let Some(halves) = &meta.halves {
+        note(w, &halves[0], m, exec, m.tracker.outcome);
+        note(w, &halves[1], m, exec, m.tracker.second);
+    } else {
+        note(w, meta, m, exec, m.tracker.outcome);
+    }
+}
+
+fn note<const L: usize>(w: &mut Wave<L>, meta: &Meta, m: &Machine<'_>, exec: u64, outcome: Outcome) {
     for found in &meta.writes {
         if found.vector {
             for n in 0..usize::from(found.dwords) {

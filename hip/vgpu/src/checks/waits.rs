@@ -81,12 +81,10 @@ pub(crate) fn before(watch: &mut Watch, meta: &Meta, m: &mut Machine<'_>) -> boo
     if watch.pending.is_empty() {
         return true;
     }
-    if meta.is_barrier && m.lds_bytes > 0 {
-        if watch.pending.iter().any(|pending| pending.is_store && pending.local) {
-            let why = "a store to local memory may still be on its way when the barrier is passed".to_owned();
-            m.fail(Cause::Wait, None, why);
-            return false;
-        }
+    if meta.is_barrier && watch.pending.iter().any(|pending| pending.is_store && pending.local) {
+        let why = "a store to local memory may still be on its way when the barrier is passed".to_owned();
+        m.fail(Cause::Wait, None, why);
+        return false;
     }
     for (uses, what) in [(&meta.reads, "reads"), (&meta.writes, "overwrites")] {
         for found in uses {

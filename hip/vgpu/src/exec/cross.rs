@@ -2,7 +2,7 @@
 //! moves values between lanes.
 
 use crate::exec::float::{double, single};
-use crate::exec::lanes::{fetch, handlers, row, store, write, Buffer, Elem, Result, F32, F64, U16, U32, U64};
+use crate::exec::lanes::{fetch, handlers, row, store, write, Buffer, Elem, Filled, Result, F32, F64, U16, U32, U64};
 use crate::wave::{collect, expand, flags, mods, Flow, Kind, Op, Slot, Wave};
 
 /// Writes a second result that is a bit a lane.
@@ -11,37 +11,47 @@ fn write_carry<const L: usize>(w: &mut Wave<L>, op: &Op<L>, bits: &[u32; L]) {
     w.set_lanes(op.sdst, collect(bits) & w.exec);
 }
 
+#[inline(always)]
+fn store_pair<const L: usize>(w: &mut Wave<L>, op: &Op<L>, low: &[u32; L], high: Option<&mut [u32; L]>) {
+    store(w, op.dst.index, low);
+    if let Some(high) = high {
+        store(w, op.dst.index + 1, high);
+    }
+}
+
 /// An addition or subtraction with a carry out, and a carry in where `carry` says so. `a - b` is `a + !b + 1`.
 #[inline(always)]
 fn add_carry<const L: usize>(w: &mut Wave<L>, op: &Op<L>, a: Slot, b: Slot, subtract: bool, carry: bool) -> Flow {
     let (mut ab, mut bb) = (Buffer::new(), Buffer::new());
     let carries = if carry { expand::<L>(w.lanes(op.src[2])) } else { [0; L] };
     let (a, b) = (fetch::<U32, L>(w, a, &mut ab), fetch::<U32, L>(w, b, &mut bb));
-    let mut result = Result::<L>::new();
-    let mut out = [0; L];
-    for i in 0..L {
-        let (a, b, carry) = (a.at::<U32>(i), b.at::<U32>(i), carries[i] & 1);
-        if subtract {
-            let (first, borrow) = a.overflowing_sub(b);
-            let (second, again) = first.overflowing_sub(carry);
-            result.low[i] = second;
-            out[i] = (u32::from(borrow) | u32::from(again)) << 31;
-        } else {
-            let (first, over) = a.overflowing_add(b);
-            let (second, again) = first.overflowing_add(carry);
-            result.low[i] = second;
-            out[i] = (u32::from(over) | u32::from(again)) << 31;
-        }
-    }
+    let mut result = Filled::<L>::new();
+    // The top bit of the majority is the carry: written so that it becomes vector code.
+    let (low, out) = result.fill::<U64>(
+        #[inline(always)]
+        |i| {
+            let (a, b, carry) = (a.at::<U32>(i), b.at::<U32>(i), carries[i] & 1);
+            let (value, out) = if subtract {
+                let value = a.wrapping_sub(b).wrapping_sub(carry);
+                (value, !a & b | (!a | b) & value)
+            } else {
+                let value = a.wrapping_add(b).wrapping_add(carry);
+                (value, a & b | (a | b) & !value)
+            };
+            u64::from(value) | u64::from(out) << 32
+        },
+    );
+    let Some(out) = out else { return Flow::Next };
     if op.flags & flags::CLAMP != 0 {
         for i in 0..L {
-            if out[i] != 0 {
-                result.low[i] = if subtract { 0 } else { u32::MAX };
+            if out[i] >> 31 != 0 {
+                low[i] = if subtract { 0 } else { u32::MAX };
             }
         }
     }
-    store(w, op.dst.index, &result.low);
-    write_carry(w, op, &out);
+    let bits = collect(out) & w.exec;
+    store(w, op.dst.index, low);
+    w.set_lanes(op.sdst, bits);
     Flow::Next
 }
 
@@ -107,11 +117,12 @@ handlers! { lookup;
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
         let select = expand::<L>(w.lanes(op.src[2]));
         let (a, b) = (fetch::<U32, L>(w, op.src[0], &mut a), fetch::<U32, L>(w, op.src[1], &mut b));
-        let mut result = Result::<L>::new();
-        for i in 0..L {
-            result.low[i] = b.at::<U32>(i) & select[i] | a.at::<U32>(i) & !select[i];
-        }
-        store(w, op.dst.index, &result.low);
+        let mut result = Filled::<L>::new();
+        let (low, _) = result.fill::<U32>(
+            #[inline(always)]
+            |i| b.at::<U32>(i) & select[i] | a.at::<U32>(i) & !select[i],
+        );
+        store(w, op.dst.index, low);
         Flow::Next
     }
     V_CNDMASK_B16 (w, op, _m) {
@@ -136,16 +147,25 @@ handlers! { lookup;
         let a = fetch::<U32, L>(w, op.src[0], &mut a);
         let b = fetch::<U32, L>(w, op.src[1], &mut b);
         let c = fetch::<U64, L>(w, op.src[2], &mut c);
-        let mut result = Result::<L>::new();
-        let mut carry = [0; L];
-        for i in 0..L {
+        let sum = |i: usize| {
             let product = u64::from(a.at::<U32>(i)) * u64::from(b.at::<U32>(i));
-            let (sum, over) = product.overflowing_add(c.at::<U64>(i));
-            result.set::<U64>(i, sum);
-            carry[i] = u32::from(over) << 31;
+            product.wrapping_add(c.at::<U64>(i))
+        };
+        let mut result = Filled::<L>::new();
+        let (low, high) = result.fill::<U64>(sum);
+        // The carry is hardly ever wanted; on gfx10 and later it goes nowhere.
+        if op.sdst.kind == Kind::Scalar && op.sdst.index != crate::wave::scalar::NULL {
+            let mut carry = [0; L];
+            for i in 0..L {
+                let over = sum(i) < u64::from(a.at::<U32>(i)) * u64::from(b.at::<U32>(i));
+                carry[i] = u32::from(over) << 31;
+            }
+            let bits = collect(&carry) & w.exec;
+            store_pair(w, op, low, high);
+            w.set_lanes(op.sdst, bits);
+        } else {
+            store_pair(w, op, low, high);
         }
-        write::<U64, L>(w, op, result);
-        write_carry(w, op, &carry);
         Flow::Next
     }
     V_MAD_CO_I64_I32 (w, op, _m) {

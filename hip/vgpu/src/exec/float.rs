@@ -113,7 +113,7 @@ pub(crate) fn f32_to_fp8(value: f32, bf8: bool, ocp: bool, saturate: bool) -> u8
     // Halfway past the largest number is where rounding leaves the range.
     let step = at(high) - at(high - 1);
     if magnitude >= at(high) + step / 2.0 || magnitude.is_infinite() {
-        return if saturate && !magnitude.is_infinite() || saturate && !ocp { largest } else { infinity };
+        return if saturate && !(ocp && magnitude.is_infinite()) { largest } else { infinity };
     }
     while low < high {
         let middle = (low + high).div_ceil(2);

@@ -3,8 +3,9 @@
 
 use crate::exec::lanes::{row, store, Run};
 use crate::exec::machine::Machine;
+use crate::failure::Cause;
 use crate::inst::{Ctrl, Dpp, Sel, Unused};
-use crate::wave::{Flow, Kind, Op, Slot, Wave, SPARE_ROWS};
+use crate::wave::{scalar, Flow, Kind, Op, Slot, Wave, SPARE_ROWS};
 
 /// Spare rows, counted from the end of the wave's rows.
 pub(crate) fn spare<const L: usize>(w: &Wave<L>, n: usize) -> usize {
@@ -143,7 +144,7 @@ impl Run for DppForm {
         w.set_exec(written);
         // SAFETY: predecoding picked the handler for this CPU.
         let flow = unsafe { (inner.first.run)(w, &inner.first, m) };
-        if inner.first.dst.kind != Kind::Scalar || inner.first.dst.index < crate::wave::scalar::EXEC {
+        if inner.first.dst.kind != Kind::Scalar || inner.first.dst.index < scalar::EXEC {
             w.set_exec(exec);
         }
         flow
@@ -166,5 +167,45 @@ impl Run for Dual {
         let result = w.v[spare(w, 3)];
         store(w, op.dst.index, &result);
         Flow::Next
+    }
+}
+
+/// An operation whose vector registers are counted from M0: gfx9's indexed mode, and `v_movrel` of the others.
+pub(crate) struct Indexed;
+impl Run for Indexed {
+    fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
+        let Some(inner) = &op.inner else { return Flow::Next };
+        let first = &inner.first;
+        let m0 = w.s[usize::from(scalar::M0)];
+        // A mode of 0 is gfx9's, which M0 has; others come with the instruction.
+        let (index, mode) = if op.imm == 0 { (m0 & 0xff, m0 >> 12 & 15) } else { (m0, op.imm as u32) };
+        let limit = (w.v.len() - SPARE_ROWS) as u64;
+        let mut outside = None;
+        let mut moved = |slot: Slot, bit: u32| {
+            if slot.kind != Kind::Row || mode & bit == 0 {
+                return slot;
+            }
+            let at = u64::from(slot.index) + u64::from(index);
+            // A pair needs one more.
+            if at + 1 >= limit {
+                outside = Some(at);
+                return slot;
+            }
+            Slot { index: at as u16, ..slot }
+        };
+        let run = Op {
+            run: first.run,
+            inner: None,
+            dst: moved(first.dst, 8),
+            sdst: first.sdst,
+            src: [moved(first.src[0], 1), moved(first.src[1], 2), moved(first.src[2], 4)],
+            imm: first.imm,
+            flags: first.flags,
+        };
+        if let Some(at) = outside {
+            return m.fail(Cause::Instruction, None, format!("indexed register v{at} does not exist"));
+        }
+        // SAFETY: predecoding picked the handler for this CPU.
+        unsafe { (run.run)(w, &run, m) }
     }
 }

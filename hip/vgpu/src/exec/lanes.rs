@@ -390,42 +390,86 @@ impl<const L: usize> Result<L> {
     }
 }
 
+/// Results of all lanes, without writing zeros first.
+pub(crate) struct Filled<const L: usize> {
+    low: MaybeUninit<[u32; L]>,
+    high: MaybeUninit<[u32; L]>,
+}
+
+impl<const L: usize> Filled<L> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { low: MaybeUninit::uninit(), high: MaybeUninit::uninit() }
+    }
+
+    /// Every lane's result: the low words, and for pairs the high ones.
+    #[inline(always)]
+    pub fn fill<E: Elem>(&mut self, f: impl Fn(usize) -> E::T) -> (&mut [u32; L], Option<&mut [u32; L]>) {
+        let (low, high) = (self.low.as_mut_ptr().cast::<u32>(), self.high.as_mut_ptr().cast::<u32>());
+        for i in 0..L {
+            let (a, b) = E::put(f(i));
+            // SAFETY: `i` is below the arrays' length.
+            unsafe {
+                low.add(i).write(a);
+                if E::PAIR {
+                    high.add(i).write(b);
+                }
+            }
+        }
+        // SAFETY: the loop above wrote every element of `low`, and of `high` where it is handed out.
+        unsafe { (self.low.assume_init_mut(), if E::PAIR { Some(self.high.assume_init_mut()) } else { None }) }
+    }
+}
+
 /// Ends a vector operation: modifiers of the result, then the registers.
 #[inline(always)]
 pub(crate) fn write<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, mut result: Result<L>) {
+    write_rows::<E, L>(w, op, &mut result.low, if E::PAIR { Some(&mut result.high) } else { None });
+}
+
+/// The same for rows that lie elsewhere.
+#[inline(always)]
+pub(crate) fn write_rows<E: Elem, const L: usize>(
+    w: &mut Wave<L>,
+    op: &Op<L>,
+    low: &mut [u32; L],
+    mut high: Option<&mut [u32; L]>,
+) {
     let flushes = E::KEEP_OUT != 0 && w.mode & E::KEEP_OUT == 0;
     if op.flags & (flags::CLAMP | flags::OMOD) != 0 || flushes {
-        finish::<E, L>(&mut result, op.flags, w.mode);
+        finish::<E, L>(low, high.as_deref_mut(), op.flags, w.mode);
     }
     if E::HALF {
         let old = &w.v[op.dst.index as usize];
         if op.flags & flags::DST_HIGH != 0 {
             for i in 0..L {
-                result.low[i] = result.low[i] << 16 | old[i] & 0xffff;
+                low[i] = low[i] << 16 | old[i] & 0xffff;
             }
         } else if op.flags & flags::CLEAR_HIGH == 0 {
             for i in 0..L {
-                result.low[i] = result.low[i] & 0xffff | old[i] & 0xffff_0000;
+                low[i] = low[i] & 0xffff | old[i] & 0xffff_0000;
             }
         }
     }
-    store(w, op.dst.index, &result.low);
-    if E::PAIR {
-        store(w, op.dst.index + 1, &result.high);
+    store(w, op.dst.index, low);
+    if let Some(high) = high {
+        store(w, op.dst.index + 1, high);
     }
 }
 
 /// Output modifier, clamp, and denormals that are flushed: once for a type and not for every operation.
 #[inline(never)]
-fn finish<E: Elem, const L: usize>(result: &mut Result<L>, bits: u32, mode: u32) {
+fn finish<E: Elem, const L: usize>(low: &mut [u32; L], high: Option<&mut [u32; L]>, bits: u32, mode: u32) {
+    let mut none = [0; L];
+    let high = high.unwrap_or(&mut none);
     if bits & (flags::CLAMP | flags::OMOD) != 0 {
         for i in 0..L {
-            (result.low[i], result.high[i]) = E::finish((result.low[i], result.high[i]), bits, mode);
+            (low[i], high[i]) = E::finish((low[i], high[i]), bits, mode);
         }
     }
     if E::KEEP_OUT != 0 && mode & E::KEEP_OUT == 0 {
         for i in 0..L {
-            E::flush(&mut result.low[i], &mut result.high[i]);
+            E::flush(&mut low[i], &mut high[i]);
         }
     }
 }
@@ -462,12 +506,15 @@ macro_rules! lanes {
                                 let $a = $crate::exec::lanes::fetch::<$t, L>(w, op.src[n], &mut $a);
                                 n += 1;
                             )+
-                            let mut result = $crate::exec::lanes::Result::<L>::new();
-                            for i in 0..L {
-                                $(let $a = $a.at::<$t>(i);)+
-                                result.set::<$r>(i, $body);
-                            }
-                            $crate::exec::lanes::write::<$r, L>(w, op, result);
+                            let mut result = $crate::exec::lanes::Filled::<L>::new();
+                            let (low, high) = result.fill::<$r>(
+                                #[inline(always)]
+                                |i| {
+                                    $(let $a = $a.at::<$t>(i);)+
+                                    $body
+                                },
+                            );
+                            $crate::exec::lanes::write_rows::<$r, L>(w, op, low, high);
                             $crate::wave::Flow::Next
                         }
                     }

@@ -4,7 +4,7 @@ use crate::exec::atomic::Atomic;
 use crate::exec::lanes::{handlers, pick, row, store, Run};
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
-use crate::wave::{flags, Flow, Handler, Op, Wave};
+use crate::wave::{flags, Flow, Handler, Kind, Lanes, Op, Wave};
 
 /// The number of an atomic in `Op::flags`.
 pub(crate) const ATOMIC_SHIFT: u32 = 16;
@@ -46,6 +46,22 @@ impl Machine<'_> {
     }
 }
 
+/// Whether every active lane's bytes are inside: the usual case, looked at once.
+#[inline(always)]
+fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &[u32; L], bytes: usize) -> bool {
+    let mut top = 0;
+    for i in 0..L {
+        top = top.max(addresses[i] & w.mask[i]);
+    }
+    top as usize + bytes <= m.lds_bytes && m.lds_bytes <= m.lds.len()
+}
+
+/// A word of local memory, which the block's thread alone has.
+#[inline(always)]
+fn word_at(m: &mut Machine<'_>, address: u32) -> *const u32 {
+    m.lds.as_mut_ptr().wrapping_add(address as usize).cast::<u32>()
+}
+
 /// A load of `B` bytes a lane into one register, or into as many as it takes.
 pub(crate) struct Load<const B: usize>;
 /// A store of `B` bytes a lane.
@@ -57,6 +73,16 @@ impl<const B: usize> Run for Load<B> {
         let addresses = row(w, op.src[0], 0).map(|address| address.wrapping_add(op.imm as u32));
         if !m.note_lds(&addresses, w, B, false) {
             return Flow::Fail;
+        }
+        if B >= 4 && all_inside(w, m, &addresses, B) {
+            let rows = &mut w.v[op.dst.index as usize..op.dst.index as usize + B / 4];
+            for lane in Lanes(w.exec) {
+                for (n, row) in rows.iter_mut().enumerate() {
+                    // SAFETY: all of the lane's bytes are inside.
+                    row[lane] = unsafe { word_at(m, addresses[lane] + 4 * n as u32).read_unaligned() };
+                }
+            }
+            return Flow::Next;
         }
         for lane in w.active() {
             let address = addresses[lane];
@@ -113,6 +139,16 @@ impl<const B: usize> Run for Store<B> {
             return Flow::Fail;
         }
         let shift = if op.flags & flags::D16_HI != 0 { 16 } else { 0 };
+        if B >= 4 && op.src[1].kind == Kind::Row && all_inside(w, m, &addresses, B) {
+            let rows = &w.v[op.src[1].index as usize..op.src[1].index as usize + B / 4];
+            for lane in w.active() {
+                for (n, row) in rows.iter().enumerate() {
+                    // SAFETY: all of the lane's bytes are inside.
+                    unsafe { word_at(m, addresses[lane] + 4 * n as u32).cast_mut().write_unaligned(row[lane]) };
+                }
+            }
+            return Flow::Next;
+        }
         for lane in w.active() {
             let address = addresses[lane];
             if !m.lds_holds(address, B) {
@@ -164,6 +200,17 @@ impl<const B: usize> Run for Load2<B> {
             let addresses = base.map(|address| address.wrapping_add(offset));
             if !m.note_lds(&addresses, w, B, false) {
                 return Flow::Fail;
+            }
+            if all_inside(w, m, &addresses, B) {
+                let at = op.dst.index as usize + half * (B / 4);
+                let rows = &mut w.v[at..at + B / 4];
+                for lane in Lanes(w.exec) {
+                    for (n, row) in rows.iter_mut().enumerate() {
+                        // SAFETY: all of the lane's bytes are inside.
+                        row[lane] = unsafe { word_at(m, addresses[lane] + 4 * n as u32).read_unaligned() };
+                    }
+                }
+                continue;
             }
             for lane in w.active() {
                 let inside = m.lds_holds(addresses[lane], B);
@@ -223,7 +270,7 @@ impl<const B: usize> Run for AtomicLds<B> {
             if !m.lds_holds(address, B) {
                 return outside(m, lane, address, B, true);
             }
-            if address as usize % B != 0 {
+            if !(address as usize).is_multiple_of(B) {
                 let why = format!("atomic on {B} bytes at {address:#x} of local memory, which is not aligned");
                 return m.fail(Cause::Misaligned, Some(lane), why);
             }
@@ -315,11 +362,11 @@ pub(crate) fn lookup<const L: usize>(name: &str, fast: bool) -> Option<(Handler<
             "2addr_b32" | "2addr_stride64_b32" => plain(pick::<Load2<4>, L>(fast)),
             "2addr_b64" | "2addr_stride64_b64" => plain(pick::<Load2<8>, L>(fast)),
             _ => {
-                let (handler, bits) = match &kind.get(..2)? {
-                    &"u8" => (pick::<Load<1>, L>(fast), 0),
-                    &"i8" => (pick::<Load<1>, L>(fast), flags::SIGNED),
-                    &"u1" => (pick::<Load<2>, L>(fast), 0),
-                    &"i1" => (pick::<Load<2>, L>(fast), flags::SIGNED),
+                let (handler, bits) = match kind.get(..2)? {
+                    "u8" => (pick::<Load<1>, L>(fast), 0),
+                    "i8" => (pick::<Load<1>, L>(fast), flags::SIGNED),
+                    "u1" => (pick::<Load<2>, L>(fast), 0),
+                    "i1" => (pick::<Load<2>, L>(fast), flags::SIGNED),
                     _ => return None,
                 };
                 match kind.split_once('_').map(|(_, rest)| rest) {

@@ -87,7 +87,7 @@ impl Machine<'_> {
             (None, Some(span)) if write && !span.writable => "memory that is read only".to_owned(),
             (_, Some(span)) => format!(
                 "of which {} lie behind the end of a buffer of {} bytes",
-                address + bytes - span.end,
+                address.saturating_add(bytes).saturating_sub(span.end),
                 span.end - span.start
             ),
             _ => self.memory.describe(address),

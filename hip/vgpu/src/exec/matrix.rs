@@ -199,7 +199,7 @@ fn multiply<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>, sh
                             start = -start;
                         }
                         let sign = |slot: Slot, k: usize, value: f32| {
-                            let bit = if k % 2 == 0 { mods::NEG } else { mods::NEG_HI };
+                            let bit = if k.is_multiple_of(2) { mods::NEG } else { mods::NEG_HI };
                             if shape.wmma && slot.mods & bit != 0 {
                                 -value
                             } else {

@@ -3,7 +3,7 @@
 use crate::exec::float::{f16_to_f32, f32_to_f16, f32_to_f16_rtz, single};
 use crate::exec::lanes::handlers;
 use crate::failure::Cause;
-use crate::wave::{Flow, Op, Slot, Wave};
+use crate::wave::{scalar, Flow, Op, Slot, Wave};
 
 /// How a scalar operand or result of a type is read and written.
 trait Scalar: Copy {
@@ -45,7 +45,7 @@ impl Scalar for Half {
 
 /// Lines such as `S_AND_B32 (a: u32, b: u32) -> u32, scc = r != 0 { a & b }`. The result is `r`; SCC is only written where a
 /// line says how.
-macro_rules! scalar {
+macro_rules! arithmetic {
     ($lookup:ident; $($op:ident ($scc:ident; $($a:ident: $t:ty),+) -> ($r:ident) $body:block $(, scc = $new:expr)?;)*) => {
         handlers! { $lookup;
             $($op (w, op, _m) {
@@ -65,7 +65,7 @@ macro_rules! scalar {
     };
 }
 
-scalar! { lookup;
+arithmetic! { lookup;
     S_MOV_B32 (scc; a: u32) -> (r) { a };
     S_MOV_B64 (scc; a: u64) -> (r) { a };
     S_NOT_B32 (scc; a: u32) -> (r) { !a }, scc = r != 0;
@@ -180,6 +180,10 @@ scalar! { lookup;
     S_ADD_F16 (scc; a: Half, b: Half) -> (r) { Half(a.0 + b.0) };
     S_SUB_F16 (scc; a: Half, b: Half) -> (r) { Half(a.0 - b.0) };
     S_MUL_F16 (scc; a: Half, b: Half) -> (r) { Half(a.0 * b.0) };
+    S_FMAC_F16 (scc; a: Half, b: Half, c: Half) -> (r) {
+        let wide = f64::from(a.0).mul_add(f64::from(b.0), f64::from(c.0));
+        Half(f16_to_f32(crate::exec::float::f64_to_f16(wide)))
+    };
     S_MIN_NUM_F16 (scc; a: Half, b: Half) -> (r) { Half(single::min(a.0, b.0)) };
     S_MAX_NUM_F16 (scc; a: Half, b: Half) -> (r) { Half(single::max(a.0, b.0)) };
     S_MINIMUM_F16 (scc; a: Half, b: Half) -> (r) { Half(single::minimum(a.0, b.0)) };
@@ -457,7 +461,7 @@ handlers! { special;
     S_CALL_B64 (w, op, _m) {
         let here = following(op);
         w.set_s64(op.dst, here);
-        w.jump = here.wrapping_add(i64::from(op.imm) as u64 * 4);
+        w.jump = here.wrapping_add((i64::from(op.imm) * 4) as u64);
         Flow::Jump
     }
     S_SETREG_B32 (w, op, m) {
@@ -475,6 +479,40 @@ handlers! { special;
         };
         let mask = if width == 32 { u32::MAX } else { (1 << width) - 1 };
         w.set_s32(op.dst, value >> offset & mask);
+        Flow::Next
+    }
+    // gfx9: from here to the `off`, vector registers are counted from M0; predecoding wraps what lies in between.
+    S_SET_GPR_IDX_ON (w, op, _m) {
+        let (index, m0) = (w.s32(op.src[0]) & 0xff, w.s[usize::from(scalar::M0)]);
+        w.s[usize::from(scalar::M0)] = m0 & !0xf0ff | index | (op.imm as u32 & 15) << 12;
+        Flow::Next
+    }
+    S_SET_GPR_IDX_IDX (w, op, _m) {
+        let (index, m0) = (w.s32(op.src[0]) & 0xff, w.s[usize::from(scalar::M0)]);
+        w.s[usize::from(scalar::M0)] = m0 & !0xff | index;
+        Flow::Next
+    }
+    S_SET_GPR_IDX_MODE (w, op, _m) {
+        let m0 = w.s[usize::from(scalar::M0)];
+        w.s[usize::from(scalar::M0)] = m0 & !0xf000 | (op.imm as u32 & 15) << 12;
+        Flow::Next
+    }
+    S_SET_GPR_IDX_OFF (_w, _op, _m) { Flow::Next }
+    S_MOVRELS_B32 (w, op, m) {
+        let at = u32::from(op.src[0].index).wrapping_add(w.s[usize::from(scalar::M0)]);
+        if at >= 106 {
+            return m.fail(Cause::Instruction, None, format!("s{at} does not exist"));
+        }
+        let value = w.s[at as usize];
+        w.set_s32(op.dst, value);
+        Flow::Next
+    }
+    S_MOVRELD_B32 (w, op, m) {
+        let at = u32::from(op.dst.index).wrapping_add(w.s[usize::from(scalar::M0)]);
+        if at >= 106 {
+            return m.fail(Cause::Instruction, None, format!("s{at} does not exist"));
+        }
+        w.s[at as usize] = w.s32(op.src[0]);
         Flow::Next
     }
     S_DENORM_MODE (w, op, _m) { w.mode = w.mode & !0xf0 | (op.imm as u32 & 15) << 4; Flow::Next }

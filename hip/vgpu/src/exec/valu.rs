@@ -10,6 +10,46 @@ fn mad(a: f32, b: f32, c: f32) -> f32 {
     flush(product + flush(c))
 }
 
+/// The same for f16: the product is rounded to f16 before the addition.
+#[inline(always)]
+fn mad_f16(a: f32, b: f32, c: f32) -> f32 {
+    float::f16_to_f32(float::f32_to_f16(a * b)) + c
+}
+
+/// The digits of 2 / pi after the point, 1201 bits of them: what the reduction of a large angle multiplies with.
+const TWO_OVER_PI: [u64; 19] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+];
+
+/// 53 bits of 2 / pi, from the place that the exponent of an angle asks for; `part` moves on by 53 bits.
+#[inline(always)]
+fn trig_preop(angle: f64, part: u32) -> f64 {
+    let exponent = double::exponent(angle);
+    let shift = (part & 31) as i32 * 53 + if exponent > 1077 { exponent - 1077 } else { 0 };
+    let bit = |n: i32| (0..1216).contains(&n) && TWO_OVER_PI[n as usize / 64] >> (63 - n as usize % 64) & 1 != 0;
+    let digits = (0..53).fold(0u64, |digits, n| digits << 1 | u64::from(bit(shift + n)));
+    let scale = -53 - shift + if exponent >= 0x7b0 { 128 } else { 0 };
+    double::ldexp(digits as f64, scale)
+}
+
 /// A product in which 0 times anything is 0.
 #[inline(always)]
 fn mul_dx9(a: f32, b: f32) -> f32 {
@@ -226,6 +266,14 @@ lanes! { floats;
     V_MINIMUM3_F16(a: F16, b: F16, c: F16) -> F16 { single::minimum(single::minimum(a, b), c) }
     V_MAXMIN_NUM_F16(a: F16, b: F16, c: F16) -> F16 { single::min(single::max(a, b), c) }
     V_MINMAX_NUM_F16(a: F16, b: F16, c: F16) -> F16 { single::max(single::min(a, b), c) }
+    V_MAXIMUMMINIMUM_F16(a: F16, b: F16, c: F16) -> F16 { single::minimum(single::maximum(a, b), c) }
+    V_MINIMUMMAXIMUM_F16(a: F16, b: F16, c: F16) -> F16 { single::maximum(single::minimum(a, b), c) }
+    V_MAD_F16(a: F16, b: F16, c: F16) -> F16 { mad_f16(a, b, c) }
+    V_MAC_F16(a: F16, b: F16, c: F16) -> F16 { mad_f16(a, b, c) }
+    V_MADAK_F16(a: F16, b: F16, c: F16) -> F16 { mad_f16(a, b, c) }
+    V_MADMK_F16(a: F16, b: F16, c: F16) -> F16 { mad_f16(a, b, c) }
+    V_MAD_LEGACY_F16(a: F16, b: F16, c: F16) -> F16 { mad_f16(a, b, c) }
+    V_TRIG_PREOP_F64(a: F64, b: U32) -> F64 { trig_preop(a, b) }
     V_LDEXP_F16(a: F16Wide, b: I16) -> F16Wide { double::ldexp(a, i32::from(b)) }
     V_DIV_FIXUP_F16(a: F16, b: F16, c: F16) -> F16 { single::div_fixup(a, b, c) }
     V_DIV_FIXUP_LEGACY_F16(a: F16, b: F16, c: F16) -> F16 { single::div_fixup(a, b, c) }

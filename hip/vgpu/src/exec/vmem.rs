@@ -30,11 +30,11 @@ enum Target {
 
 /// Addresses of all lanes.
 #[inline(always)]
-fn addresses<const SEG: u8, const L: usize>(w: &Wave<L>, op: &Op<L>) -> [u64; L] {
+fn addresses<const L: usize>(w: &Wave<L>, op: &Op<L>) -> [u64; L] {
     let offset = i64::from(op.imm) as u64;
     let mut addresses = [0; L];
     let low = row(w, op.src[0], 0);
-    if op.src[2].kind == Kind::None || SEG == FLAT && op.src[2].kind == Kind::None {
+    if op.src[2].kind == Kind::None {
         let high = row(w, op.src[0], 1);
         for i in 0..L {
             addresses[i] = (u64::from(low[i]) | u64::from(high[i]) << 32).wrapping_add(offset);
@@ -48,6 +48,34 @@ fn addresses<const SEG: u8, const L: usize>(w: &Wave<L>, op: &Op<L>) -> [u64; L]
     addresses
 }
 
+/// The lowest and the highest address of active lanes.
+#[inline(always)]
+fn extent<const L: usize>(w: &Wave<L>, op: &Op<L>, addresses: &[u64; L]) -> (u64, u64) {
+    let low_words = row(w, op.src[0], 0);
+    let offset = i64::from(op.imm) as u64;
+    let (mut low, mut high) = (u32::MAX, 0);
+    for i in 0..L {
+        low = low.min(low_words[i] | !w.mask[i]);
+        high = high.max(low_words[i] & w.mask[i]);
+    }
+    if op.src[2].kind != Kind::None {
+        let base = w.s64(op.src[2]).wrapping_add(offset);
+        return (base.wrapping_add(u64::from(low)), base.wrapping_add(u64::from(high)));
+    }
+    // Nearly always all lanes have the same high word, and 32-bit comparisons will do.
+    let high_words = row(w, op.src[0], 1);
+    let first = high_words[w.exec.trailing_zeros() as usize % L];
+    let mut differ = 0;
+    for i in 0..L {
+        differ |= (high_words[i] ^ first) & w.mask[i];
+    }
+    if differ == 0 {
+        let base = (u64::from(first) << 32).wrapping_add(offset);
+        return (base.wrapping_add(u64::from(low)), base.wrapping_add(u64::from(high)));
+    }
+    w.active().fold((u64::MAX, 0), |(low, high), lane| (low.min(addresses[lane]), high.max(addresses[lane])))
+}
+
 /// The one range that all active lanes' accesses lie in, if it is known.
 #[inline(always)]
 fn common<const L: usize>(
@@ -58,19 +86,7 @@ fn common<const L: usize>(
     bytes: u64,
     write: bool,
 ) -> Option<Span> {
-    let (mut low, mut high) = (u64::MAX, 0);
-    if w.exec == Wave::<L>::ALL {
-        for &address in addresses {
-            low = low.min(address);
-            high = high.max(address);
-        }
-    } else {
-        for i in 0..L {
-            let on = w.mask[i] as i32 as i64 as u64;
-            low = low.min(addresses[i] | !on);
-            high = high.max(addresses[i] & on);
-        }
-    }
+    let (low, high) = extent(w, op, addresses);
     let extent = high.wrapping_sub(low).checked_add(bytes)?;
     m.span((op.flags >> SLOT_SHIFT) as usize, low, extent, write)
 }
@@ -89,7 +105,7 @@ impl<const SEG: u8, const B: usize> Run for Load<SEG, B> {
             return Flow::Next;
         }
         if SEG == GLOBAL || SEG == FLAT {
-            let addresses = addresses::<SEG, L>(w, op);
+            let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, false) {
                 m.note_global(&addresses, w, B, false, span, op.dst);
                 // SAFETY: every active lane's bytes lie in the span.
@@ -106,7 +122,7 @@ impl<const SEG: u8, const B: usize> Run for Load<SEG, B> {
 #[inline(always)]
 unsafe fn load_inside<const B: usize, const L: usize>(w: &mut Wave<L>, op: &Op<L>, addresses: &[u64; L]) {
     let index = op.dst.index as usize;
-    if B == 4 && w.exec == Wave::<L>::ALL && addresses[0] % 8 == 0 {
+    if B == 4 && w.exec == Wave::<L>::ALL && addresses[0].is_multiple_of(8) {
         let mut consecutive = true;
         for i in 1..L {
             consecutive &= addresses[i] == addresses[0].wrapping_add(4 * i as u64);
@@ -163,7 +179,7 @@ impl<const SEG: u8, const B: usize> Run for Store<SEG, B> {
             return Flow::Next;
         }
         if SEG == GLOBAL || SEG == FLAT {
-            let addresses = addresses::<SEG, L>(w, op);
+            let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, true) {
                 m.note_global(&addresses, w, B, true, span, op.src[1]);
                 // SAFETY: every active lane's bytes lie in the span, which is writable.
@@ -208,7 +224,7 @@ fn target<const SEG: u8, const L: usize>(w: &Wave<L>, op: &Op<L>, lane: usize, b
         }
         BUFFER => buffer_target(w, op, lane, bytes),
         _ => {
-            let address = addresses::<SEG, L>(w, op)[lane];
+            let address = addresses(w, op)[lane];
             match (address >> 32) as u32 {
                 SHARED_APERTURE if SEG == FLAT => Target::Lds(address as u32),
                 PRIVATE_APERTURE if SEG == FLAT => Target::Private(address as u32),

@@ -134,6 +134,7 @@ test:
   .amdhsa_next_free_vgpr {vgprs}
   .amdhsa_next_free_sgpr 100
   .amdhsa_system_vgpr_workitem_id 0
+  .amdhsa_float_denorm_mode_32 3
 {more}.end_amdhsa_kernel
 ",
             self.lds, self.private
