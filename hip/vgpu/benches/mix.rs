@@ -94,7 +94,10 @@ fn main() {
     }
     println!("million wave instructions a second, one core");
     println!("{:8} {:14} {:>10} {:>10}", "target", "kernel", "plain", "checked");
-    for arch in [Arch::Gfx1100, Arch::Gfx90a, Arch::Gfx1030] {
+    // Names of targets on the command line pick them.
+    let named: Vec<Arch> = std::env::args().filter_map(|word| Arch::parse(&word)).collect();
+    let archs = if named.is_empty() { vec![Arch::Gfx1100, Arch::Gfx90a, Arch::Gfx1030] } else { named };
+    for arch in archs {
         let object = Object::load(&common::hip(arch, SOURCE)).expect("an object");
         let (blocks, n) = (16u32, 4096usize);
         let mut memory = Buffers::new();

@@ -49,7 +49,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             }
             let out = memory.read::<u8>(output, 8 * n).unwrap_or_default();
-            let (who, reference) = first.entry(name.clone()).or_insert_with(|| (object.arch().to_string(), out.clone()));
+            let (who, reference) =
+                first.entry(name.clone()).or_insert_with(|| (object.arch().to_string(), out.clone()));
             let at = (0..8 * n).find(|&i| out[i] != reference[i]);
             if let Some(at) = at {
                 let count = (0..8 * n).filter(|&i| out[i] != reference[i]).count();

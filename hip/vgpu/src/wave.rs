@@ -388,8 +388,8 @@ pub(crate) fn expand<const L: usize>(bits: u64) -> [u32; L] {
     let mut row = [0; L];
     for half in 0..L / 32 {
         let word = (bits >> (32 * half)) as u32;
-        for i in 0..32 {
-            row[32 * half + i] = ((word >> i & 1) as i32).wrapping_neg() as u32;
+        for i in 0..32u32 {
+            row[32 * half + i as usize] = ((word << (31 - i)) as i32 >> 31) as u32;
         }
     }
     row

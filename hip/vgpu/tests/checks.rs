@@ -263,6 +263,9 @@ fn results_used_before_their_wait_are_reported() {
         let two = format!("{fetch}  {load} v7, v9, s[4:5]\n  {}\n", vector.replace("(0)", "(1)").replace(" 0", " 1"));
         assert!(!early(format!("{two}  v_mov_b32 v1, v8")), "{arch}: the first of two");
         assert!(early(format!("{two}  v_mov_b32 v1, v7")), "{arch}: the second of two");
+        // Loads come in order: two into one register are no fault.
+        let same = format!("{fetch}  {load} v8, v9, s[4:5]\n  {vector}\n  v_mov_b32 v1, v8");
+        assert!(!early(same), "{arch}: the same target twice");
         let read = format!("  v_mov_b32 v1, v2\n  {s_load} s20, s[4:5], 0x0\n");
         assert!(early(format!("{read}  s_add_u32 s21, s20, 1")), "{arch}: a scalar load");
         assert!(!early(format!("{read}  {scalar}\n  s_add_u32 s21, s20, 1")), "{arch}: a scalar load, waited for");

@@ -88,7 +88,20 @@ pub(crate) fn before(watch: &mut Watch, meta: &Meta, m: &mut Machine<'_>) -> boo
     }
     for (uses, what) in [(&meta.reads, "reads"), (&meta.writes, "overwrites")] {
         for found in uses {
-            if watch.touches(found) {
+            if !watch.touches(found) {
+                continue;
+            }
+            // Loads of one kind come in order: the later one may have the same target, or the other half of it.
+            let ordered = what == "overwrites" && meta.counter != Counter::None && !meta.unordered;
+            let clash = watch.pending.iter().any(|pending| {
+                let overlaps = pending.target.is_some_and(|target| {
+                    target.vector == found.vector
+                        && target.index < found.index + u16::from(found.dwords)
+                        && found.index < target.index + u16::from(target.dwords)
+                });
+                overlaps && !(ordered && pending.counter == meta.counter && !pending.unordered)
+            });
+            if clash {
                 let kind = if found.vector { "v" } else { "s" };
                 let why = format!("{what} {kind}{} before the wait for the load into it", found.index);
                 m.fail(Cause::Wait, None, why);
