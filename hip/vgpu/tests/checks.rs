@@ -112,6 +112,23 @@ extern "C" __global__ void k(const u32* in, u32* out, u64 n) {
 }
 
 #[test]
+fn addresses_at_the_end_of_the_range_are_outside_too() {
+    if clang().is_none() {
+        return;
+    }
+    for arch in Arch::ALL {
+        let asm = Asm { lds: 512, ..Asm::new(arch) };
+        let store = if arch.generation() >= 11 { "ds_store_b64" } else { "ds_write_b64" };
+        for address in ["-1", "-4", "-8", "0x1fc"] {
+            let body =
+                format!("  v_mov_b32 v9, {address}\n  v_mov_b32 v10, v2\n  v_mov_b32 v11, v2\n  {store} v9, v[10:11]");
+            let failure = asm.run_with(&body, &[vec![1, 2, 3]], 1, CHECKED).unwrap_err();
+            assert_eq!(failure.cause, Cause::Lds, "{arch}, {address}: {failure}");
+        }
+    }
+}
+
+#[test]
 fn misaligned_atomics_are_reported() {
     if clang().is_none() {
         return;
@@ -270,6 +287,10 @@ fn results_used_before_their_wait_are_reported() {
         assert!(early(format!("{read}  s_add_u32 s21, s20, 1")), "{arch}: a scalar load");
         assert!(!early(format!("{read}  {scalar}\n  s_add_u32 s21, s20, 1")), "{arch}: a scalar load, waited for");
         let store = if arch.generation() >= 11 { "ds_store_b32" } else { "ds_write_b32" };
+        let barrier = if arch.generation() >= 12 { "s_barrier_signal -1\n  s_barrier_wait -1" } else { "s_barrier" };
+        let stored = format!("  v_mov_b32 v1, v2\n  v_mov_b32 v9, 0\n  {store} v9, v2\n");
+        assert!(early(format!("{stored}  {barrier}")), "{arch}: a store that the barrier does not wait for");
+        assert!(!early(format!("{stored}  {local}\n  {barrier}")), "{arch}: a store before a barrier, waited for");
         let shared = format!("  v_mov_b32 v9, 0\n  {store} v9, v2\n  {local}\n  {ds} v8, v9\n");
         assert!(early(format!("{shared}  v_mov_b32 v1, v8")), "{arch}: local memory");
         assert!(!early(format!("{shared}  {local}\n  v_mov_b32 v1, v8")), "{arch}: local memory, waited for");

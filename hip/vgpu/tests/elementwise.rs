@@ -79,7 +79,7 @@ extern "C" __global__ void divide(const float* x, const float* y, float* z, cons
     let mut pairs: Vec<(f32, f32)> =
         interesting.iter().flat_map(|&a| interesting.iter().map(move |&b| (a, b))).collect();
     let mut state = 12345u32;
-    while pairs.len() % 64 != 0 || pairs.len() < 4096 {
+    while !pairs.len().is_multiple_of(64) || pairs.len() < 4096 {
         let mut random = || {
             state = state.wrapping_mul(1664525).wrapping_add(1013904223);
             f32::from_bits(state ^ state >> 9)

@@ -206,8 +206,21 @@ impl Machine<'_> {
 
     #[inline(never)]
     fn watch_lds<const L: usize>(&mut self, addresses: &[u32; L], w: &Wave<L>, bytes: usize, touch: Touch) -> bool {
+        let mut before = None;
         for lane in w.active() {
             let address = addresses[lane];
+            // Lanes that read the same word as the one before them add nothing.
+            if let (Touch::Read, Some((same, other))) = (touch, before) {
+                if same == address {
+                    self.tracker.undefined_lanes |= (self.tracker.undefined_lanes >> other & 1) << lane;
+                    continue;
+                }
+            }
+            before = Some((address, lane));
+            // The handler says what is wrong with it.
+            if !self.lds_holds(address, bytes) {
+                continue;
+            }
             if self.tracker.on.races && self.touch(w.id, lane, address, bytes, touch) == Flow::Fail {
                 return false;
             }
@@ -215,6 +228,15 @@ impl Machine<'_> {
                 continue;
             }
             let keep = touch == Touch::Write && self.tracker.data_lanes >> lane & 1 != 0;
+            if address.is_multiple_of(4) && bytes == 4 {
+                let Some(defined) = self.tracker.lds_defined.get_mut(address as usize / 4) else { continue };
+                match touch {
+                    Touch::Write => *defined = if keep { 15 } else { 0 },
+                    _ if *defined != 15 => self.tracker.undefined_lanes |= 1 << lane,
+                    _ => {}
+                }
+                continue;
+            }
             let end = address.saturating_add(bytes as u32);
             let mut at = address;
             while at < end {

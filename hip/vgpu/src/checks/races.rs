@@ -30,14 +30,14 @@ pub(crate) enum Touch {
 }
 
 impl Machine<'_> {
-    /// One lane touches bytes of local memory.
+    /// One lane touches bytes of local memory, which are inside.
     #[inline(always)]
     pub(crate) fn touch(&mut self, wave: usize, lane: usize, address: u32, bytes: usize, touch: Touch) -> Flow {
         let (epoch, wave) = (self.tracker.epoch, wave as u8);
         let end = address.saturating_add(bytes as u32);
         let mut at = address;
         while at < end {
-            let next = (at / 4 + 1) * 4;
+            let next = (at / 4 + 1).saturating_mul(4);
             let (from, to) = (at % 4, (end.min(next) - 1) % 4);
             let mask = ((2u32 << to) - (1 << from)) as u8;
             let Some(tag) = self.tracker.tags.get_mut(at as usize / 4) else { break };
