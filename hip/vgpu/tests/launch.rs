@@ -196,7 +196,9 @@ fn damaged_objects_neither_panic_nor_hang() {
         for length in (0..whole.len()).step_by(whole.len() / 50) {
             let _ = Object::load(&whole[..length]);
         }
-        let text = whole.windows(4).rposition(|word| word == 0xbfb0_0000u32.to_le_bytes() || word == 0xbf81_0000u32.to_le_bytes());
+        let text = whole
+            .windows(4)
+            .rposition(|word| word == 0xbfb0_0000u32.to_le_bytes() || word == 0xbf81_0000u32.to_le_bytes());
         for round in 0..3000 {
             let mut bytes = whole.clone();
             for _ in 0..1 + random(4) {
