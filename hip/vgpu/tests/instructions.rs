@@ -372,12 +372,14 @@ fn vector_instructions_give_what_one_line_of_rust_gives() {
                     let inputs = [a.clone(), b.clone(), c.clone()];
                     let out =
                         asm.run(&body, &inputs, chunk.len()).unwrap_or_else(|failure| panic!("{arch}: {failure}"));
+                    // The handlers for every CPU may make other NaNs, and nothing else.
+                    let mut runs = vec![out];
                     if cfg!(feature = "portable") {
                         let options = Options { portable: true, ..Options::default() };
-                        let portable = asm.run_with(&body, &inputs, chunk.len(), options).unwrap();
-                        assert_eq!(portable, out, "{arch}, wave {wave_size}");
+                        runs.push(asm.run_with(&body, &inputs, chunk.len(), options).unwrap());
                     }
-                    for (case, row) in chunk.iter().zip(&out) {
+                    let rows = runs.iter().flat_map(|out| chunk.iter().zip(out));
+                    for (case, row) in rows {
                         for (lane, &got) in row.iter().enumerate() {
                             let expected = (case.expected)(a[lane], b[lane], c[lane]);
                             let nan = f(expected).is_nan() && f(got).is_nan() && case.text.contains("_f32");
