@@ -1,20 +1,23 @@
 //! Launches: a kernel, a grid, arguments, and the blocks run one by one. Nothing here needs the object that code came from: a
 //! descriptor in memory, an AQL packet and the address of the arguments are enough.
 
+mod hidden;
+mod start;
+
 use crate::checks::{Checks, Tracker};
 use crate::count::Counters;
 use crate::decode_cache::CodeCache;
 use crate::descriptor::{Descriptor, DESCRIPTOR_BYTES};
 use crate::elf::little;
 use crate::exec::lanes::{has_vectors, HAS_PORTABLE};
-use crate::exec::machine::{Machine, CACHED_SPANS, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::exec::machine::{Machine, CACHED_SPANS};
 use crate::exec::trans::Accuracy;
 use crate::failure::{Cause, Failure, Place};
 use crate::memory::{self, Memory, Span};
 use crate::object::Kernel;
 use crate::program::{Facts, Program};
 use crate::target::Arch;
-use crate::wave::{scalar, Flow, State, Wave};
+use crate::wave::{Flow, State, Wave};
 use std::sync::Arc;
 
 /// How a launch runs.
@@ -383,152 +386,6 @@ impl Launch {
         }
     }
 
-    /// Sets up the registers of a block's waves as the hardware does, and says how many there are.
-    fn init_waves<const L: usize>(
-        &self,
-        block: [u32; 3],
-        waves: &mut Vec<Wave<L>>,
-        memory: &dyn Memory,
-    ) -> Result<usize, Failure> {
-        let descriptor = &self.descriptor;
-        // A block at the edge of the grid may be smaller.
-        let size: [u32; 3] =
-            std::array::from_fn(|n| self.block[n].min(self.grid[n].saturating_sub(block[n] * self.block[n])));
-        let threads: usize = size.iter().map(|&n| n as usize).product();
-        let count = threads.div_ceil(L);
-        while waves.len() < count {
-            waves.push(Wave::new());
-        }
-        let scalars = self.scalars(block, memory)?;
-        for (id, wave) in waves.iter_mut().enumerate().take(count) {
-            wave.reset(descriptor.vgprs, self.private_bytes.div_ceil(4) as usize);
-            wave.id = id;
-            wave.mode = descriptor.mode;
-            for &(index, value) in &scalars {
-                if index < 124 {
-                    wave.s[index] = value;
-                }
-            }
-            let filled = self.system_registers(wave, block, id, threads);
-            if self.options.checks.any() {
-                let rows = if descriptor.arch.packs_work_item_id() {
-                    1
-                } else {
-                    1 + descriptor.work_item_dimensions() as usize
-                };
-                let caller = scalars.iter().map(|&(index, _)| index);
-                wave.watch.start(wave.v.len(), rows, caller.chain(filled));
-            }
-            let on = (threads - id * L).min(L);
-            wave.set_exec(if on == 64 { u64::MAX } else { (1 << on) - 1 });
-            let dimensions = descriptor.work_item_dimensions();
-            for lane in 0..L {
-                let item = (id * L + lane) as u32;
-                let [x, y, z] = [item % size[0], item / size[0] % size[1], item / size[0] / size[1]];
-                if descriptor.arch.packs_work_item_id() {
-                    let y = if dimensions >= 1 { y } else { 0 };
-                    let z = if dimensions >= 2 { z } else { 0 };
-                    wave.v[0][lane] = x | y << 10 | z << 20;
-                } else {
-                    wave.v[0][lane] = x;
-                    for (row, value) in [(1, y), (2, z)] {
-                        if dimensions >= row && (row as usize) < descriptor.vgprs {
-                            wave.v[row as usize][lane] = value;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(count)
-    }
-
-    /// The scalar registers that the caller fills: dense, in the order of the properties.
-    fn scalars(&self, _block: [u32; 3], memory: &dyn Memory) -> Result<Vec<(usize, u32)>, Failure> {
-        let mut values = Vec::new();
-        let mut push = |value: u64, words: usize| {
-            for n in 0..words {
-                values.push((values.len(), (value >> (32 * n)) as u32));
-            }
-        };
-        let has = |bit: u32| self.descriptor.properties >> bit & 1 != 0;
-        let packet = self.packet.0.as_ptr() as u64;
-        if has(0) {
-            // A buffer resource that vector memory recognises as private memory.
-            push(u64::from(PRIVATE_APERTURE & 0xffff | 0x2000 | 1 << 31) << 32, 2);
-            push(u64::from(u32::MAX), 2);
-        }
-        if has(1) {
-            push(packet, 2);
-        }
-        if has(2) {
-            // There is no queue; code that reads it fails at address 0.
-            push(0, 2);
-        }
-        if has(3) {
-            push(self.kernarg, 2);
-        }
-        if has(4) {
-            push(0, 2);
-        }
-        if has(5) {
-            push(0, 2);
-        }
-        if has(6) {
-            push(u64::from(self.private_bytes), 1);
-        }
-        let (length, offset) = (u64::from(self.descriptor.preload & 127), u64::from(self.descriptor.preload >> 7));
-        if length > 0 {
-            let bytes = read_bytes(memory, self.kernarg + 4 * offset, 4 * length as usize)
-                .filter(|bytes| bytes.len() == 4 * length as usize)
-                .ok_or_else(|| Failure::launch("the arguments to be preloaded cannot be read"))?;
-            for word in bytes.chunks_exact(4) {
-                push(little(word, 0, 4).unwrap_or(0), 1);
-            }
-        }
-        Ok(values)
-    }
-
-    /// The registers that the hardware fills: block ids, the wave's place, the offset of private memory.
-    fn system_registers<const L: usize>(
-        &self,
-        wave: &mut Wave<L>,
-        block: [u32; 3],
-        id: usize,
-        threads: usize,
-    ) -> Vec<usize> {
-        let descriptor = &self.descriptor;
-        let mut filled = Vec::new();
-        if descriptor.arch.generation() >= 12 {
-            filled.extend([7, 8, 9].map(|n| usize::from(scalar::TTMP) + n));
-            wave.s[usize::from(scalar::TTMP) + 9] = block[0];
-            wave.s[usize::from(scalar::TTMP) + 7] = block[1] & 0xffff | block[2] << 16;
-            // The wave's number in its block.
-            wave.s[usize::from(scalar::TTMP) + 8] = (id as u32) << 25;
-        }
-        let mut next = descriptor.user_sgprs;
-        let mut push = |value: u32| {
-            if next < 104 {
-                wave.s[next] = value;
-                filled.push(next);
-            }
-            next += 1;
-        };
-        if descriptor.arch.generation() < 12 {
-            for (n, &id) in block.iter().enumerate() {
-                if descriptor.wants_block_id(n) {
-                    push(id);
-                }
-            }
-        }
-        if descriptor.wants_block_info() {
-            push(threads.div_ceil(L) as u32 | (id as u32) << 6);
-        }
-        if descriptor.wants_scratch() && !descriptor.arch.sets_flat_scratch() {
-            push(0);
-        }
-        filled
-    }
-
     /// Runs waves until all have ended.
     fn schedule<const L: usize>(
         &self,
@@ -652,42 +509,6 @@ impl Launch {
             text,
         };
         Failure { cause, message, place: Some(Box::new(place)) }
-    }
-}
-
-impl Kernel {
-    /// Fills the hidden arguments of a launch into the block of arguments, by the kinds that the metadata name. What a driver
-    /// would have to provide and nothing here does (a queue, a heap, the host's ear for `printf`) stays 0.
-    pub fn fill_hidden(&self, arguments: &mut [u8], grid: [u32; 3], block: [u32; 3], dynamic_lds: u32) {
-        for argument in self.info().arguments.iter().filter(|argument| argument.is_hidden()) {
-            let name = argument.kind.trim_start_matches("hidden_");
-            let dimension = match name.as_bytes().last() {
-                Some(b'y') => 1,
-                Some(b'z') => 2,
-                _ => 0,
-            };
-            let value = match name {
-                "block_count_x" | "block_count_y" | "block_count_z" => u64::from(grid[dimension]),
-                "group_size_x" | "group_size_y" | "group_size_z" => u64::from(block[dimension]),
-                "grid_dims" => {
-                    let used = |n: usize| grid[n] > 1 || block[n] > 1;
-                    if used(2) {
-                        3
-                    } else {
-                        1 + u64::from(used(1))
-                    }
-                }
-                "dynamic_lds_size" => u64::from(dynamic_lds),
-                "private_base" => u64::from(PRIVATE_APERTURE),
-                "shared_base" => u64::from(SHARED_APERTURE),
-                // Remainders, offsets, and what there is not.
-                _ => 0,
-            };
-            let end = argument.offset.saturating_add(argument.size.min(8));
-            if let Some(target) = arguments.get_mut(argument.offset..end) {
-                target.copy_from_slice(&value.to_le_bytes()[..argument.size.min(8)]);
-            }
-        }
     }
 }
 

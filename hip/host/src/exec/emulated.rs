@@ -55,25 +55,13 @@ impl Emulated {
         let start: *mut u8 = arguments.as_mut_ptr().cast();
         // SAFETY: both have `bytes` bytes.
         unsafe { std::ptr::copy_nonoverlapping(launch.arguments.as_ptr().cast::<u8>(), start, bytes) };
-        for argument in entry.kernel.info().arguments.iter().filter(|argument| argument.is_hidden()) {
-            let value = hidden(&argument.kind, launch);
-            let size = argument.size.min(8);
-            if argument.offset + size <= bytes {
-                // SAFETY: inside the arguments, by the comparison.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), start.add(argument.offset), size)
-                };
-            }
-        }
         let (grid, block) = (launch.grid, launch.block);
-        let made = vgpu::Launch::new(
-            &entry.kernel,
-            [grid.x, grid.y, grid.z],
-            [block.x, block.y, block.z],
-            launch.shared_bytes,
-            start as u64,
-        )
-        .map_err(|failure| file(&failure))?;
+        let (grid, block) = ([grid.x, grid.y, grid.z], [block.x, block.y, block.z]);
+        // SAFETY: the lines are this function's own, and that long.
+        let all = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+        entry.kernel.fill_hidden(all, grid, block, launch.shared_bytes);
+        let made = vgpu::Launch::new(&entry.kernel, grid, block, launch.shared_bytes, start as u64)
+            .map_err(|failure| file(&failure))?;
         let mut options = super::emulator_options();
         if let Order::Random(seed) = order {
             options.seed = seed | 1;
@@ -97,26 +85,6 @@ impl Emulated {
             Ok(())
         })
     }
-}
-
-/// What the runtime passes beside the caller's arguments; 0 for what only a real queue has.
-fn hidden(kind: &str, launch: &Launch) -> u64 {
-    let (grid, block) = (launch.grid, launch.block);
-    u64::from(match kind {
-        "hidden_block_count_x" => grid.x,
-        "hidden_block_count_y" => grid.y,
-        "hidden_block_count_z" => grid.z,
-        "hidden_group_size_x" => block.x,
-        "hidden_group_size_y" => block.y,
-        "hidden_group_size_z" => block.z,
-        "hidden_grid_dims" => match (grid, block) {
-            (grid, block) if grid.z > 1 || block.z > 1 => 3,
-            (grid, block) if grid.y > 1 || block.y > 1 => 2,
-            _ => 1,
-        },
-        "hidden_dynamic_lds_size" => launch.shared_bytes,
-        _ => 0,
-    })
 }
 
 /// Files a report and gives the code that stands for it, as AMD's runtime would.
