@@ -200,3 +200,40 @@ test:
         Ok(words.chunks(lanes).map(<[u32]>::to_vec).collect())
     }
 }
+
+pub fn f(bits: u32) -> f32 {
+    f32::from_bits(bits)
+}
+
+pub fn half(bits: u32) -> f32 {
+    let (sign, exponent, mantissa) = (bits >> 15 & 1, bits >> 10 & 31, bits & 0x3ff);
+    let magnitude = match exponent {
+        0 => mantissa as f32 * 2f32.powi(-24),
+        31 if mantissa == 0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + mantissa as f32 / 1024.0) * 2f32.powi(exponent as i32 - 15),
+    };
+    if sign == 1 {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
+/// The nearest f16, found by looking at all of them.
+pub fn to_half(value: f32) -> u32 {
+    if value.is_nan() {
+        return 0x7e00;
+    }
+    let sign = (value.to_bits() >> 16) & 0x8000;
+    let magnitude = f64::from(value.abs());
+    let mut best = (0u32, f64::INFINITY);
+    for code in 0..=0x7c00u32 {
+        let at = if code == 0x7c00 { 65536.0 } else { f64::from(half(code)) };
+        let off = (at - magnitude).abs();
+        if off < best.1 || off == best.1 && code & 1 == 0 {
+            best = (code, off);
+        }
+    }
+    best.0 | sign
+}
