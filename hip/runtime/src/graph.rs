@@ -213,7 +213,7 @@ impl Stream {
     ///
     /// Memory allocated meanwhile belongs to the graph's own pool; memory freed meanwhile is kept by the graph. Buffers
     /// that safe copies name are kept too, and the modules of launched kernels; the buffers that those kernels use are the
-    /// caller's to keep, by the promise that each launch makes ([`Stream::uses`], [`View::keep_in_capture`], [`Graph::keep`]). Another stream becomes part of the capture when it waits for this
+    /// caller's to keep, by the promise that each launch makes ([`Stream::uses`], [`View::keep_in_capture`](crate::View::keep_in_capture), [`Graph::keep`]). Another stream becomes part of the capture when it waits for this
     /// one, and must be waited for by this one before the end.
     pub fn capture(&self, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("beginning a second capture")?;

@@ -19,7 +19,7 @@
 //!
 //! Where memory instructions have their operands:
 //!
-//! | encoding | dst | src[0] | src[1] | src[2] | src[3] |
+//! | encoding | dst | `src[0]` | `src[1]` | `src[2]` | `src[3]` |
 //! |---|---|---|---|---|---|
 //! | SMEM | sdst | sbase | soffset | (store data) | |
 //! | DS | vdst | addr | data0 | data1 | |
