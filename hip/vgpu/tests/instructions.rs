@@ -577,3 +577,16 @@ extern "C" __global__ void k(const u32* in, u32* out, u32 n) {
         }
     }
 }
+
+/// Compilers before 15 make generic pointers to local memory with the aperture in this register, newer ones with `src_shared_base`.
+#[test]
+fn both_ways_to_the_aperture_of_local_memory_agree() {
+    if clang().is_none() {
+        return;
+    }
+    for arch in [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx1030, Arch::Gfx1100] {
+        let body = "  s_getreg_b32 s10, hwreg(HW_REG_SH_MEM_BASES, 16, 16)\n  s_lshl_b32 s10, s10, 16\n  s_mov_b64 s[12:13], src_shared_base\n  s_xor_b32 s10, s10, s13\n  v_mov_b32 v1, s10";
+        let out = Asm::new(arch).run(body, &[vec![0; 64]], 1).unwrap_or_else(|failure| panic!("{arch}: {failure}"));
+        assert!(out[0].iter().all(|&difference| difference == 0), "{arch}: {out:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::exec::float::{f16_to_f32, f32_to_f16, f32_to_f16_rtz, single};
 use crate::exec::lanes::handlers;
+use crate::exec::machine::{PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::failure::Cause;
 use crate::wave::{scalar, Flow, Op, Slot, Wave};
 
@@ -531,19 +532,21 @@ fn following<const L: usize>(op: &Op<L>) -> u64 {
     u64::from(op.src[1].value) | u64::from(op.src[2].value) << 32
 }
 
-/// What `s_getreg` reads: MODE, STATUS, HW_ID, SHADER_CYCLES, XCC_ID, FLAT_SCRATCH.
+/// What `s_getreg` reads: MODE, STATUS, HW_ID, SH_MEM_BASES, SHADER_CYCLES, XCC_ID, FLAT_SCRATCH.
 fn register<const L: usize>(w: &Wave<L>, m: &crate::exec::machine::Machine<'_>, id: i32) -> Option<u32> {
     Some(match id {
         1 => w.mode,
         // The condition code, EXECZ and VCCZ at their bits.
         2 => u32::from(w.scc) | u32::from(w.exec == 0) << 9 | u32::from(w.vcc() == 0) << 10,
-        // Trap status and memory bases have nothing to say.
-        3 | 15 => 0,
+        // The trap status has nothing to say.
+        3 => 0,
+        // Upper halves of the apertures, which code of older compilers takes from here: shared above, private below.
+        15 => SHARED_APERTURE & 0xffff_0000 | PRIVATE_APERTURE >> 16,
         // Which unit runs the wave: always the first one, the wave's number in its place.
         4 | 5 | 23 | 24 => w.id as u32 & 31,
         20 if m.arch.is_cdna() => 0,
         20 => 0,
-        21 => crate::exec::machine::PRIVATE_APERTURE,
+        21 => PRIVATE_APERTURE,
         29 => m.clock as u32,
         30 => (m.clock >> 32) as u32,
         _ => return None,
