@@ -1,12 +1,16 @@
-//! The ELF container of a code object: segments, symbols, notes, relocations. Input may be damaged: every read is checked,
-//! and nothing here panics or reads outside the bytes it was given.
+//! The ELF container of a code object: segments, symbols, the metadata note, relocations, line tables. Input may be damaged, which is
+//! an error.
+
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::LittleEndian;
 
 /// A part of the file that is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub offset: usize,
-    pub file_bytes: usize,
+pub(crate) struct Segment<'a> {
+    pub bytes: &'a [u8],
     pub address: u64,
+    /// At least as many as there are bytes in the file.
     pub memory_bytes: u64,
     pub writable: bool,
 }
@@ -25,20 +29,43 @@ pub(crate) struct Symbol {
 pub(crate) struct Relocation {
     pub address: u64,
     pub kind: u32,
-    pub symbol: u64,
+    pub symbol: usize,
     pub addend: i64,
 }
 
 /// What is needed of the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Elf {
+pub(crate) struct Elf<'a> {
     pub flags: u32,
-    pub segments: Vec<Segment>,
+    pub segments: Vec<Segment<'a>>,
     pub symbols: Vec<Symbol>,
     pub relocations: Vec<Relocation>,
-    /// Ranges of the file that hold notes.
-    pub notes: Vec<(usize, usize)>,
+    /// What the compiler says about the kernels: MessagePack.
+    pub metadata: Option<&'a [u8]>,
+    /// Sections that say which line of the source an instruction came from.
+    pub debug: Vec<(&'static str, &'a [u8])>,
 }
+
+/// More entries than any real file has: damage must not make this run for minutes.
+const MOST_SYMBOLS: usize = 1 << 20;
+
+/// The type of the note that AMD's compiler writes.
+const NT_AMDGPU_METADATA: u32 = 32;
+
+/// The sections that line tables need.
+const DEBUG_SECTIONS: [&str; 11] = [
+    ".debug_abbrev",
+    ".debug_addr",
+    ".debug_aranges",
+    ".debug_info",
+    ".debug_line",
+    ".debug_line_str",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_str",
+    ".debug_str_offsets",
+    ".debug_types",
+];
 
 /// An integer of `size` bytes, least significant first.
 pub(crate) fn little(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
@@ -46,102 +73,81 @@ pub(crate) fn little(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// More entries than any real file has: damage must not make this run for minutes.
-const MOST_SYMBOLS: usize = 1 << 20;
-
-impl Elf {
-    /// Reads the tables. The error is a sentence.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.get(..4) != Some(b"\x7fELF") {
-            return Err("this is not an ELF file".into());
-        }
-        if bytes.get(4..6) != Some(&[2, 1]) {
-            return Err("this is not a little-endian 64-bit ELF file".into());
-        }
-        let machine = little(bytes, 18, 2).ok_or("the ELF header is cut short")?;
-        if machine != 224 {
-            return Err(format!("this ELF file is for machine {machine}, not for AMD GPUs (224)"));
-        }
-        let mut elf =
-            Self { flags: little(bytes, 48, 4).ok_or("the ELF header is cut short")? as u32, ..Self::default() };
-        elf.program_headers(bytes).ok_or("the program headers are damaged")?;
-        elf.section_headers(bytes).ok_or("the section headers are damaged")?;
-        Ok(elf)
-    }
-
-    fn program_headers(&mut self, bytes: &[u8]) -> Option<()> {
-        let (table, entry, count) = (little(bytes, 32, 8)?, little(bytes, 54, 2)?, little(bytes, 56, 2)?);
-        for i in 0..count {
-            let header = usize::try_from(table.checked_add(i * entry)?).ok()?;
-            let field = |at: usize, size| little(bytes, header.checked_add(at)?, size);
-            let (kind, flags) = (field(0, 4)?, field(4, 4)?);
-            let (offset, file_bytes) = (usize::try_from(field(8, 8)?).ok()?, usize::try_from(field(32, 8)?).ok()?);
-            let (address, memory_bytes) = (field(16, 8)?, field(40, 8)?);
-            match kind {
-                1 => {
-                    bytes.get(offset..offset.checked_add(file_bytes)?)?;
-                    address.checked_add(memory_bytes)?;
-                    if memory_bytes < file_bytes as u64 {
-                        return None;
-                    }
-                    let writable = flags & 2 != 0;
-                    self.segments.push(Segment { offset, file_bytes, address, memory_bytes, writable });
-                }
-                4 => {
-                    bytes.get(offset..offset.checked_add(file_bytes)?)?;
-                    self.notes.push((offset, file_bytes));
-                }
-                _ => {}
-            }
-        }
-        Some(())
-    }
-
-    fn section_headers(&mut self, bytes: &[u8]) -> Option<()> {
-        let (table, entry, count) = (little(bytes, 40, 8)?, little(bytes, 58, 2)?, little(bytes, 60, 2)?);
-        if table == 0 {
-            return Some(());
-        }
-        let section = |i: u64| -> Option<(u64, usize, usize, u64, u64)> {
-            let header = usize::try_from(table.checked_add(i.checked_mul(entry)?)?).ok()?;
-            let field = |at: usize, size| little(bytes, header.checked_add(at)?, size);
-            let offset = usize::try_from(field(24, 8)?).ok()?;
-            let size = usize::try_from(field(32, 8)?).ok()?;
-            Some((field(4, 4)?, offset, size, field(40, 4)?, field(8, 8)?))
-        };
-        for i in 0..count {
-            let (kind, offset, size, link, flags) = section(i)?;
-            if kind == 11 {
-                let (_, strings, strings_bytes, _, _) = section(link)?;
-                let strings = bytes.get(strings..strings.checked_add(strings_bytes)?)?;
-                let symbols = bytes.get(offset..offset.checked_add(size)?)?;
-                for symbol in symbols.chunks_exact(24).take(MOST_SYMBOLS) {
-                    self.symbols.push(read_symbol(symbol, strings)?);
-                }
-            }
-            if kind == 4 && flags & 2 != 0 {
-                let relocations = bytes.get(offset..offset.checked_add(size)?)?;
-                for relocation in relocations.chunks_exact(24).take(MOST_SYMBOLS) {
-                    self.relocations.push(Relocation {
-                        address: little(relocation, 0, 8)?,
-                        kind: little(relocation, 8, 4)? as u32,
-                        symbol: little(relocation, 12, 4)?,
-                        addend: little(relocation, 16, 8)? as i64,
-                    });
-                }
-            }
-        }
-        Some(())
-    }
+fn damaged(why: impl std::fmt::Display) -> String {
+    format!("the code object is damaged: {why}")
 }
 
-fn read_symbol(symbol: &[u8], strings: &[u8]) -> Option<Symbol> {
-    let name = strings.get(little(symbol, 0, 4)? as usize..)?;
-    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    Some(Symbol {
-        name: String::from_utf8_lossy(name).into_owned(),
-        address: little(symbol, 8, 8)?,
-        bytes: little(symbol, 16, 8)?,
-        is_object: symbol.get(4)? & 15 == 1,
-    })
+impl<'a> Elf<'a> {
+    /// Reads the tables. The error is a sentence.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+        if !bytes.starts_with(&elf::ELFMAG) {
+            return Err("this is not an ELF file".into());
+        }
+        if bytes.get(4..6) != Some(&[elf::ELFCLASS64, elf::ELFDATA2LSB]) {
+            return Err("this is not a little-endian 64-bit ELF file".into());
+        }
+        let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(damaged)?;
+        let machine = header.e_machine(LittleEndian);
+        if machine != elf::EM_AMDGPU {
+            let wanted = elf::EM_AMDGPU;
+            return Err(format!("this ELF file is for machine {machine}, not for AMD GPUs ({wanted})"));
+        }
+        let mut found = Self { flags: header.e_flags(LittleEndian), ..Self::default() };
+        found.read_segments(header, bytes)?;
+        found.read_sections(header, bytes).map_err(damaged)?;
+        Ok(found)
+    }
+
+    fn read_segments(&mut self, header: &FileHeader64<LittleEndian>, bytes: &'a [u8]) -> Result<(), String> {
+        for segment in header.program_headers(LittleEndian, bytes).map_err(damaged)? {
+            if segment.p_type(LittleEndian) == elf::PT_LOAD {
+                let data = segment.data(LittleEndian, bytes);
+                let data = data.map_err(|()| damaged("a segment lies outside of the file"))?;
+                let (address, memory_bytes) = (segment.p_vaddr(LittleEndian), segment.p_memsz(LittleEndian));
+                if memory_bytes < data.len() as u64 || address.checked_add(memory_bytes).is_none() {
+                    return Err(damaged("a segment has an impossible size"));
+                }
+                let writable = segment.p_flags(LittleEndian) & elf::PF_W != 0;
+                self.segments.push(Segment { bytes: data, address, memory_bytes, writable });
+            }
+            let Some(mut notes) = segment.notes(LittleEndian, bytes).map_err(damaged)? else { continue };
+            while let Some(note) = notes.next().map_err(damaged)? {
+                if note.n_type(LittleEndian) == NT_AMDGPU_METADATA && note.name() == b"AMDGPU" {
+                    self.metadata = self.metadata.or(Some(note.desc()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_sections(&mut self, header: &FileHeader64<LittleEndian>, bytes: &'a [u8]) -> object::read::Result<()> {
+        let sections = header.sections(LittleEndian, bytes)?;
+        let symbols = sections.symbols(LittleEndian, bytes, elf::SHT_DYNSYM)?;
+        for symbol in symbols.iter().take(MOST_SYMBOLS) {
+            let name = symbol.name(LittleEndian, symbols.strings())?;
+            self.symbols.push(Symbol {
+                name: String::from_utf8_lossy(name).into_owned(),
+                address: symbol.st_value(LittleEndian),
+                bytes: symbol.st_size(LittleEndian),
+                is_object: symbol.st_type() == elf::STT_OBJECT,
+            });
+        }
+        for section in sections.iter() {
+            if section.sh_flags(LittleEndian) & u64::from(elf::SHF_ALLOC) != 0 {
+                let Some((entries, _)) = section.rela(LittleEndian, bytes)? else { continue };
+                self.relocations.extend(entries.iter().take(MOST_SYMBOLS).map(|entry| Relocation {
+                    address: entry.r_offset.get(LittleEndian),
+                    kind: entry.r_type(LittleEndian, false),
+                    symbol: entry.r_sym(LittleEndian, false) as usize,
+                    addend: entry.r_addend.get(LittleEndian),
+                }));
+                continue;
+            }
+            let name = sections.section_name(LittleEndian, section)?;
+            if let Some(name) = DEBUG_SECTIONS.iter().find(|debug| debug.as_bytes() == name) {
+                self.debug.push((name, section.data(LittleEndian, bytes)?));
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong in a launch, and where: the words of a report.
 
+use crate::lines::SourceLine;
 use std::fmt;
 
 /// The kind of a failure.
@@ -46,6 +47,8 @@ pub struct Place {
     pub pc: u64,
     /// The instruction as text.
     pub text: String,
+    /// The line of the source, then the lines that the functions around it were inlined at. Empty without line tables in the object.
+    pub lines: Vec<SourceLine>,
 }
 
 /// Why a block did not run to its end.
@@ -74,7 +77,11 @@ impl fmt::Display for Failure {
         if let Some(lane) = place.lane {
             write!(out, ", lane {lane}")?;
         }
-        write!(out, ", at {:#x}: {}", place.pc, place.text)
+        write!(out, ", at {:#x}: {}", place.pc, place.text)?;
+        for (n, line) in place.lines.iter().enumerate() {
+            write!(out, "{} {line}", if n == 0 { ", line" } else { ", inlined at" })?;
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::exec::lanes::{has_vectors, HAS_PORTABLE};
 use crate::exec::machine::{Machine, CACHED_SPANS};
 use crate::exec::trans::Accuracy;
 use crate::failure::{Cause, Failure, Place};
+use crate::lines::SourceLine;
 use crate::memory::{self, Memory, Span};
 use crate::object::Kernel;
 use crate::program::{Facts, Program};
@@ -483,6 +484,14 @@ impl Launch {
         }
     }
 
+    /// The lines of the source that an instruction came from, where an object says so.
+    fn lines(&self, pc: u64) -> Vec<SourceLine> {
+        match &self.code {
+            Code::Kernel(kernel) => kernel.lines(pc),
+            Code::Cache(_) => Vec::new(),
+        }
+    }
+
     /// Words for what went wrong at the wave's last instruction.
     fn report<const L: usize>(&self, wave: &Wave<L>, program: &Program<L>, machine: &mut Machine<'_>) -> Failure {
         let at = wave.pc.wrapping_sub(1);
@@ -507,6 +516,7 @@ impl Launch {
             lane,
             pc: pc.wrapping_sub(self.base),
             text,
+            lines: self.lines(pc.wrapping_sub(self.base)),
         };
         Failure { cause, message, place: Some(Box::new(place)) }
     }

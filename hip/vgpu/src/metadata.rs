@@ -1,7 +1,8 @@
-//! What the compiler says about the kernels of a code object: names, arguments, sizes. The notes of the ELF file hold it as
-//! MessagePack, of which this reads what occurs there. Input may be damaged: every read is checked.
+//! What the compiler says about the kernels of a code object: names, arguments, sizes. A note of the ELF file holds it as
+//! MessagePack. Input may be damaged.
 
-use crate::elf::little;
+use rmpv::decode::read_value_with_max_depth;
+use rmpv::Value;
 
 /// One argument of a kernel, hidden ones included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,24 +43,24 @@ pub struct KernelInfo {
     pub arguments: Vec<Argument>,
 }
 
+/// How deep the metadata may nest. The real thing nests five deep; damage must not overflow the stack.
+const MOST_DEPTH: usize = 32;
+
 /// The kernels that a metadata note describes.
-pub(crate) fn kernels(note: &[u8]) -> Option<Vec<KernelInfo>> {
-    let root = Reader { bytes: note }.value(0)?;
-    let Some(Value::Array(list)) = root.get("amdhsa.kernels") else { return Some(Vec::new()) };
-    Some(list.iter().map(describe).collect())
+pub(crate) fn kernels(mut note: &[u8]) -> Option<Vec<KernelInfo>> {
+    let root = read_value_with_max_depth(&mut note, MOST_DEPTH).ok()?;
+    let kernels = root["amdhsa.kernels"].as_array();
+    Some(kernels.map_or_else(Vec::new, |list| list.iter().map(describe).collect()))
 }
 
 fn describe(kernel: &Value) -> KernelInfo {
-    let number = |key: &str| kernel.get(key).map_or(0, Value::number);
-    let text = |key: &str| kernel.get(key).map_or_else(String::new, Value::text);
-    let arguments = match kernel.get(".args") {
-        Some(Value::Array(arguments)) => arguments.as_slice(),
-        _ => &[],
-    };
+    let number = |key: &str| kernel[key].as_u64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let arguments = kernel[".args"].as_array().map_or(&[][..], Vec::as_slice);
     KernelInfo {
-        name: text(".name"),
-        symbol: text(".symbol"),
-        vgprs: number(".vgpr_count") + number(".agpr_count"),
+        name: text(&kernel[".name"]),
+        symbol: text(&kernel[".symbol"]),
+        vgprs: number(".vgpr_count").saturating_add(number(".agpr_count")),
         sgprs: number(".sgpr_count"),
         vgpr_spills: number(".vgpr_spill_count"),
         sgpr_spills: number(".sgpr_spill_count"),
@@ -67,119 +68,10 @@ fn describe(kernel: &Value) -> KernelInfo {
         arguments: arguments
             .iter()
             .map(|argument| Argument {
-                offset: argument.get(".offset").map_or(0, Value::number) as usize,
-                size: argument.get(".size").map_or(0, Value::number) as usize,
-                kind: argument.get(".value_kind").map_or_else(String::new, Value::text),
+                offset: argument[".offset"].as_u64().unwrap_or(0) as usize,
+                size: argument[".size"].as_u64().unwrap_or(0) as usize,
+                kind: text(&argument[".value_kind"]),
             })
             .collect(),
-    }
-}
-
-/// The contents of the note of type 32 that AMDGPU owns.
-pub(crate) fn find_note(mut notes: &[u8]) -> Option<&[u8]> {
-    const NT_AMDGPU_METADATA: u64 = 32;
-    while notes.len() >= 12 {
-        let (name, description) = (little(notes, 0, 4)? as usize, little(notes, 4, 4)? as usize);
-        let start = 12 + name.next_multiple_of(4);
-        let end = start.checked_add(description)?;
-        if little(notes, 8, 4)? == NT_AMDGPU_METADATA && notes.get(12..12 + name)?.starts_with(b"AMDGPU") {
-            return notes.get(start..end);
-        }
-        notes = notes.get(end.next_multiple_of(4)..).unwrap_or_default();
-    }
-    None
-}
-
-/// A value of MessagePack. Numbers are kept as their bits; floats do not occur.
-enum Value {
-    Number(u64),
-    Text(String),
-    Array(Vec<Value>),
-    Map(Vec<(Value, Value)>),
-    Other,
-}
-
-impl Value {
-    fn get(&self, key: &str) -> Option<&Value> {
-        let Value::Map(entries) = self else { return None };
-        entries.iter().find(|(name, _)| matches!(name, Value::Text(text) if text == key)).map(|(_, value)| value)
-    }
-
-    fn number(&self) -> u64 {
-        if let Value::Number(number) = self {
-            *number
-        } else {
-            0
-        }
-    }
-
-    fn text(&self) -> String {
-        if let Value::Text(text) = self {
-            text.clone()
-        } else {
-            String::new()
-        }
-    }
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(count)?;
-        self.bytes = rest;
-        Some(taken)
-    }
-
-    /// An integer of `size` bytes, most significant first.
-    fn big(&mut self, size: usize) -> Option<u64> {
-        Some(self.take(size)?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-    }
-
-    fn text(&mut self, count: usize) -> Option<Value> {
-        Some(Value::Text(String::from_utf8_lossy(self.take(count)?).into_owned()))
-    }
-
-    fn array(&mut self, count: usize, depth: usize) -> Option<Value> {
-        (0..count).map(|_| self.value(depth)).collect::<Option<_>>().map(Value::Array)
-    }
-
-    fn map(&mut self, count: usize, depth: usize) -> Option<Value> {
-        (0..count).map(|_| Some((self.value(depth)?, self.value(depth)?))).collect::<Option<_>>().map(Value::Map)
-    }
-
-    fn value(&mut self, depth: usize) -> Option<Value> {
-        // The real thing nests five deep; damage must not overflow the stack.
-        if depth > 32 {
-            return None;
-        }
-        let depth = depth + 1;
-        let tag = self.big(1)?;
-        match tag {
-            0x00..=0x7f => Some(Value::Number(tag)),
-            0x80..=0x8f => self.map((tag & 15) as usize, depth),
-            0x90..=0x9f => self.array((tag & 15) as usize, depth),
-            0xa0..=0xbf => self.text((tag & 31) as usize),
-            0xc0 => Some(Value::Other),
-            0xc2 | 0xc3 => Some(Value::Number(tag & 1)),
-            0xcc..=0xcf => self.big(1 << (tag - 0xcc)).map(Value::Number),
-            0xd0..=0xd3 => self.big(1 << (tag - 0xd0)).map(Value::Number),
-            0xd9..=0xdb => {
-                let count = self.big(1 << (tag - 0xd9))?;
-                self.text(count as usize)
-            }
-            0xdc | 0xdd => {
-                let count = self.big(2 << (tag - 0xdc))?;
-                self.array(count as usize, depth)
-            }
-            0xde | 0xdf => {
-                let count = self.big(2 << (tag - 0xde))?;
-                self.map(count as usize, depth)
-            }
-            0xe0..=0xff => Some(Value::Number(tag as u8 as i8 as i64 as u64)),
-            _ => None,
-        }
     }
 }

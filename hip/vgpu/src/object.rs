@@ -4,6 +4,7 @@
 use crate::decode_cache::CodeCache;
 use crate::descriptor::{Descriptor, DESCRIPTOR_BYTES};
 use crate::elf::{Elf, Segment};
+use crate::lines::{Lines, SourceLine};
 use crate::memory::Span;
 use crate::metadata::{self, KernelInfo};
 use crate::target::Arch;
@@ -52,7 +53,7 @@ impl Drop for Image {
 }
 
 impl Image {
-    fn map(bytes: &[u8], segments: &[Segment]) -> Result<Self, Error> {
+    fn map(segments: &[Segment<'_>]) -> Result<Self, Error> {
         let damaged = |why: &str| Error::Damaged(why.to_owned());
         let size = segments.iter().map(|segment| segment.address + segment.memory_bytes).max().unwrap_or(0);
         if size == 0 || size > MOST_BYTES {
@@ -67,8 +68,8 @@ impl Image {
         }
         let image = Self { memory, layout };
         for segment in segments {
-            let Some(from) = bytes.get(segment.offset..segment.offset + segment.file_bytes) else { continue };
-            // SAFETY: `address + file_bytes <= address + memory_bytes <= size`, checked by the parser and above.
+            let from = segment.bytes;
+            // SAFETY: `address + bytes.len() <= address + memory_bytes <= size`, checked by the parser and above.
             unsafe {
                 std::ptr::copy_nonoverlapping(from.as_ptr(), memory.add(segment.address as usize), from.len());
             }
@@ -102,6 +103,7 @@ pub(crate) struct Inner {
     spans: Vec<Span>,
     kernels: Vec<KernelData>,
     globals: Vec<(String, u64, u64)>,
+    lines: Option<Lines>,
     pub(crate) cache: CodeCache,
 }
 
@@ -127,7 +129,7 @@ impl Object {
             let known = Arch::ALL.map(Arch::name).join(", ");
             Error::Unsupported(format!("this object is for machine {:#x}; emulated are {known}", elf.flags & 0xff))
         })?;
-        let image = Image::map(bytes, &elf.segments)?;
+        let image = Image::map(&elf.segments)?;
         relocate(&elf, &image)?;
         let spans = elf.segments.iter().map(|segment| Span {
             start: image.base() + segment.address,
@@ -136,8 +138,7 @@ impl Object {
             shadow: std::ptr::null_mut(),
         });
         let spans = spans.collect();
-        let infos = elf.notes.iter().find_map(|&(at, size)| metadata::find_note(bytes.get(at..at.checked_add(size)?)?));
-        let infos = match infos {
+        let infos = match elf.metadata {
             Some(note) => {
                 metadata::kernels(note).ok_or_else(|| Error::Damaged("the object's metadata are damaged".into()))?
             }
@@ -164,7 +165,8 @@ impl Object {
             kernels.push(KernelData { info, descriptor, address: image.base() + symbol.address });
         }
         kernels.sort_by(|a, b| a.info.name.cmp(&b.info.name));
-        let inner = Inner { arch, image, spans, kernels, globals, cache: CodeCache::default() };
+        let lines = Lines::new(&elf.debug);
+        let inner = Inner { arch, image, spans, kernels, globals, lines, cache: CodeCache::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -230,6 +232,12 @@ impl Kernel {
         self.object.arch
     }
 
+    /// The lines of the source that an instruction came from, if the object has line tables: the line itself, then where the function
+    /// that it is in was inlined, and so on. `pc` is as a disassembly prints it.
+    pub fn lines(&self, pc: u64) -> Vec<SourceLine> {
+        self.object.lines.as_ref().map_or_else(Vec::new, |lines| lines.find(pc))
+    }
+
     /// The mapped segments of its object.
     pub fn spans(&self) -> &[Span] {
         &self.object.spans
@@ -246,7 +254,7 @@ impl Kernel {
 }
 
 /// Fills in the words that depend on where the object lies.
-fn relocate(elf: &Elf, image: &Image) -> Result<(), Error> {
+fn relocate(elf: &Elf<'_>, image: &Image) -> Result<(), Error> {
     const ABS64: u32 = 3;
     const RELATIVE64: u32 = 13;
     for relocation in &elf.relocations {
@@ -256,7 +264,7 @@ fn relocate(elf: &Elf, image: &Image) -> Result<(), Error> {
         let target = match relocation.kind {
             0 => continue,
             RELATIVE64 => Some(0),
-            ABS64 => elf.symbols.get(relocation.symbol as usize).map(|symbol| symbol.address),
+            ABS64 => elf.symbols.get(relocation.symbol).map(|symbol| symbol.address),
             _ => None,
         };
         let Some(target) = target else {

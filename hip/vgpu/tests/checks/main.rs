@@ -1,6 +1,8 @@
 //! Every check has kernels that it must catch and clean ones on which it stays silent, on every target.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod lines;
 
 use common::{clang, hip, Asm};
 use vgpu::{Arch, Buffers, Cause, Checks, Failure, Launch, Object, Options, Worker};
