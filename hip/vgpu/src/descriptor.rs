@@ -6,6 +6,8 @@ use crate::target::Arch;
 
 /// Bytes of a descriptor.
 pub const DESCRIPTOR_BYTES: usize = 64;
+/// Bytes of the header that code had before there were descriptors: version 1, machine kind 1, and the code right behind it.
+const LEGACY_HEADER_BYTES: u64 = 256;
 
 /// What a kernel's descriptor says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Descriptor {
     pub properties: u16,
     /// Argument words that come preloaded into scalar registers: length in bits 6:0, offset in 15:7, in dwords.
     pub preload: u16,
+    /// This is the header of older code, which has no sizes.
+    pub legacy: bool,
 }
 
 impl Descriptor {
@@ -54,11 +58,15 @@ impl Descriptor {
             (false, true) => 32,
         };
         let mode = (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9;
+        // Code that is older than descriptors starts with a header of 256 bytes (`amd_kernel_code_t`). What a wave needs is at the
+        // same places; sizes are not, and the packet of the launch has them.
+        let legacy = field(0, 4)? == 1 && field(8, 2)? == 1 && field(16, 8)? == LEGACY_HEADER_BYTES;
+        let size = |at| Ok::<_, String>(if legacy { 0 } else { field(at, 4)? as u32 });
         Ok(Self {
             arch,
-            lds_bytes: field(0, 4)? as u32,
-            private_bytes: field(4, 4)? as u32,
-            kernarg_bytes: field(8, 4)? as u32,
+            lds_bytes: size(0)?,
+            private_bytes: size(4)?,
+            kernarg_bytes: size(8)?,
             entry: field(16, 8)? as i64,
             wave_size,
             vgprs: ((rsrc1 & 63) as usize + 1) * arch.vgpr_granule(wave_size),
@@ -70,7 +78,8 @@ impl Descriptor {
             rsrc2,
             rsrc3,
             properties,
-            preload: field(58, 2)? as u16,
+            preload: if legacy { 0 } else { field(58, 2)? as u16 },
+            legacy,
         })
     }
 

@@ -24,7 +24,7 @@ pub enum Cause {
     Wait,
     /// Waves of a block wait at a barrier that others will never reach.
     Barrier,
-    /// More instructions than the launch allows.
+    /// More instructions than the launch allows, or it was told to stop.
     Limit,
     /// The launch itself asks for what is not possible.
     Launch,
@@ -49,6 +49,8 @@ pub struct Place {
     pub text: String,
     /// The line of the source, then the lines that the functions around it were inlined at. Empty without line tables in the object.
     pub lines: Vec<SourceLine>,
+    /// The address of memory that was refused.
+    pub address: Option<u64>,
 }
 
 /// Why a block did not run to its end.

@@ -2,16 +2,18 @@
 //! descriptor in memory, an AQL packet and the address of the arguments are enough.
 
 mod hidden;
+mod options;
 mod start;
 
-use crate::checks::{Checks, Rules, Shadow, Tracker};
+pub use options::Options;
+
+use crate::checks::Tracker;
 use crate::count::Counters;
 use crate::decode_cache::CodeCache;
 use crate::descriptor::{Descriptor, DESCRIPTOR_BYTES};
 use crate::elf::little;
 use crate::exec::lanes::{has_vectors, HAS_PORTABLE};
 use crate::exec::machine::{Machine, CACHED_SPANS};
-use crate::exec::trans::Accuracy;
 use crate::failure::{Cause, Failure, Place};
 use crate::lines::SourceLine;
 use crate::memory::{self, Memory, Span};
@@ -19,40 +21,8 @@ use crate::object::Kernel;
 use crate::program::{Facts, Program};
 use crate::target::Arch;
 use crate::wave::{Flow, State, Wave};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-
-/// How a launch runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How exact the operations are that the manual promises to an accuracy only.
-    pub accuracy: Accuracy,
-    /// What is checked besides memory.
-    pub checks: Checks,
-    /// Count what [`Worker::counters`] shows.
-    pub count: bool,
-    /// Not 0: waves of a block run in an order that this number picks, and change places every `switch_every` instructions.
-    pub seed: u64,
-    /// How many instructions a wave runs before another one has its turn; 0 is until a barrier or the end.
-    pub switch_every: u32,
-    /// Instructions that a wave may run before it is taken for an endless loop.
-    pub limit: u64,
-    /// Run the handlers that need no vector instructions of the host: slow, for comparing. Needs the feature `portable`.
-    pub portable: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            accuracy: Accuracy::Exact,
-            checks: Checks::default(),
-            count: false,
-            seed: 0,
-            switch_every: 0,
-            limit: 1 << 32,
-            portable: false,
-        }
-    }
-}
 
 /// An AQL dispatch packet, as kernels may read it.
 #[repr(C, align(64))]
@@ -71,13 +41,14 @@ pub struct Launch {
     lds_bytes: u32,
     private_bytes: u32,
     kernarg: u64,
+    /// The queue that kernels may ask for; 0 is none.
+    queue: u64,
+    stop: Option<Arc<AtomicBool>>,
     options: Options,
     packet: Box<Packet>,
     /// The object's segments and the packet: memory that the launch brings along.
     image: Vec<Span>,
     code: Code,
-    /// Where races in global memory are looked for.
-    shadow: Option<Box<Shadow>>,
 }
 
 /// Whose predecoded code it is.
@@ -123,6 +94,8 @@ impl Worker {
     }
 }
 
+/// Instructions after which a wave looks whether it shall stop: a few milliseconds.
+const STOP_INTERVAL: u64 = 1 << 18;
 /// The most work-items of a block.
 const MOST_THREADS: u64 = 1024;
 
@@ -217,11 +190,12 @@ impl Launch {
             lds_bytes,
             private_bytes,
             kernarg: field(40, 8),
+            queue: 0,
+            stop: None,
             options: Options::default(),
             packet,
             image,
             code,
-            shadow: None,
             descriptor,
         })
     }
@@ -229,7 +203,18 @@ impl Launch {
     /// The same launch with these options.
     pub fn with_options(mut self, options: Options) -> Self {
         self.options = options;
-        self.shadow = options.checks.races.then(|| Box::new(Shadow::new()));
+        self
+    }
+
+    /// The same launch on a queue: the address of its `amd_queue_t`, which kernels may read.
+    pub fn with_queue(mut self, address: u64) -> Self {
+        self.queue = address;
+        self
+    }
+
+    /// The same launch, which fails with [`Cause::Limit`] soon after somebody sets the flag.
+    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = Some(stop);
         self
     }
 
@@ -278,14 +263,10 @@ impl Launch {
 
     /// Runs all blocks on this thread.
     pub fn run(&self, worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
-        if let Some(shadow) = &self.shadow {
-            shadow.clear();
-        }
         (0..self.block_count()).try_for_each(|n| self.run_block(self.block_at(n), worker, memory))
     }
 
-    /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker. Each runs once: where
-    /// races are looked for, a block that runs again would race with itself.
+    /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker.
     pub fn run_block(&self, block: [u32; 3], worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
         if !self.facts().fast && !HAS_PORTABLE {
             let why =
@@ -364,22 +345,18 @@ impl Launch {
             lds_bytes: self.lds_bytes as usize,
             cache: [Span::EMPTY; CACHED_SPANS],
             trouble: None,
+            refused: None,
             checked: true,
             clock: 0,
             tracker: std::mem::take(&mut pool.tracker),
-            shadow: self.shadow.as_deref(),
             block,
             counters: std::mem::take(counters),
             counting: self.options.count,
         };
+        machine.tracker.on = self.options.checks;
+        machine.tracker.start(self.lds_bytes as usize);
         let mut programs = vec![program(self, self.start())];
         let count = self.init_waves(block, &mut pool.waves, memory)?;
-        machine.tracker.on = self.options.checks;
-        let [x, y, z] = block.map(u64::from);
-        let number = x + u64::from(self.blocks[0]) * (y + u64::from(self.blocks[1]) * z);
-        let rules = Rules::of(&self.descriptor);
-        machine.tracker.start(self.lds_bytes as usize, machine.shadow, rules, number, count);
-        machine.tracker.may_acquire(programs[0].acquires, true);
         if self.options.count {
             machine.counters.blocks += 1;
             machine.counters.waves += count as u64;
@@ -434,7 +411,7 @@ impl Launch {
                 for wave in waves.iter_mut().filter(|wave| wave.state == State::AtBarrier) {
                     wave.state = State::Running;
                 }
-                machine.tracker.passed_barrier(waves);
+                machine.passed_barrier();
             }
         }
     }
@@ -451,7 +428,15 @@ impl Launch {
         let watched = self.options.count || self.options.checks.any();
         loop {
             let current = programs[wave.program].clone();
-            let allowed = budget.min(self.options.limit.saturating_sub(wave.steps));
+            let mut allowed = budget.min(self.options.limit.saturating_sub(wave.steps));
+            if let Some(stop) = &self.stop {
+                if stop.load(Ordering::Relaxed) {
+                    machine.fail(Cause::Limit, None, format!("was stopped after {} instructions", wave.steps));
+                    wave.pc += 1;
+                    return Err(self.report(wave, &current, machine));
+                }
+                allowed = allowed.min(STOP_INTERVAL);
+            }
             let (flow, steps) = if watched {
                 crate::checks::run_watched(wave, &current, machine, allowed)
             } else {
@@ -480,7 +465,6 @@ impl Launch {
                     let more = program(self, wave.jump);
                     wave.pc = more.find(wave.jump).unwrap_or(0);
                     wave.program = programs.len();
-                    machine.tracker.may_acquire(more.acquires, false);
                     programs.push(more);
                 }
                 Flow::Next => {
@@ -531,6 +515,7 @@ impl Launch {
             pc: pc.wrapping_sub(self.base),
             text,
             lines: self.lines(pc.wrapping_sub(self.base)),
+            address: machine.refused.take(),
         };
         Failure { cause, message, place: Some(Box::new(place)) }
     }

@@ -53,6 +53,18 @@ pub unsafe trait Memory: Sync {
     /// The live range that `address` lies in.
     fn find(&self, address: u64) -> Option<Span>;
 
+    /// Where `bytes` from `address` on lie in this process, for memory that the device sees at another address than the process.
+    /// Asked after `find` knew nothing; slower, and not checked.
+    fn alias(&self, address: u64, bytes: u64) -> Option<u64> {
+        let _ = (address, bytes);
+        None
+    }
+
+    /// A wave sends an interrupt to the host, with this word.
+    fn interrupt(&self, event: u32) {
+        let _ = event;
+    }
+
     /// What is at an address that may not be touched, for reports: `"3 bytes behind a buffer of 256 bytes"`.
     fn describe(&self, address: u64) -> String {
         match self.find(address) {

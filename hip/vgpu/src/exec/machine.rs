@@ -34,13 +34,13 @@ pub(crate) struct Machine<'a> {
     pub lds_bytes: usize,
     pub cache: [Span; CACHED_SPANS],
     pub trouble: Option<Box<Trouble>>,
+    /// The address of the access that was refused.
+    pub refused: Option<u64>,
     /// Every access is looked at: local memory beyond the block fails instead of reading 0.
     pub checked: bool,
     /// Instructions run so far in this block, which is what clocks show.
     pub clock: u64,
     pub tracker: crate::checks::Tracker,
-    /// Where races in global memory are looked for.
-    pub shadow: Option<&'a crate::checks::Shadow>,
     /// Number and address of the running instruction, for handlers that need it.
     pub block: [u32; 3],
     pub counters: crate::count::Counters,
@@ -77,10 +77,21 @@ impl Machine<'_> {
         Some(span)
     }
 
+    /// Where all of `address..address + bytes` lies in this process: the same address, or that of memory which only the device
+    /// sees there.
+    #[inline(always)]
+    pub fn host(&mut self, slot: usize, address: u64, bytes: u64, write: bool) -> Option<(u64, Span)> {
+        match self.span(slot, address, bytes, write) {
+            Some(span) => Some((address, span)),
+            None => self.memory.alias(address, bytes).map(|host| (host, Span::EMPTY)),
+        }
+    }
+
     /// Says why an access is refused.
     #[cold]
     #[inline(never)]
     pub fn refuse_access(&mut self, lane: Option<usize>, address: u64, bytes: u64, write: bool) -> Flow {
+        self.refused = Some(address);
         let own = self.image.iter().find(|span| span.contains(address, 1)).copied();
         let what = if write { "writes" } else { "reads" };
         let found = own.or_else(|| self.memory.find(address));

@@ -409,7 +409,7 @@ handlers! { special;
     S_CMPK_GE_U32 (w, op, _m) { w.scc = w.s32(op.dst) >= op.imm as u32 & 0xffff; Flow::Next }
     S_CMPK_LT_U32 (w, op, _m) { w.scc = w.s32(op.dst) < op.imm as u32 & 0xffff; Flow::Next }
     S_CMPK_LE_U32 (w, op, _m) { w.scc = w.s32(op.dst) <= op.imm as u32 & 0xffff; Flow::Next }
-    S_NOP | S_CLAUSE | S_DELAY_ALU | S_SET_INST_PREFETCH_DISTANCE | S_SLEEP | S_SLEEP_VAR | S_SETPRIO | S_WAKEUP
+    S_NOP | S_CLAUSE | S_DELAY_ALU | S_SET_INST_PREFETCH_DISTANCE | S_SETPRIO | S_WAKEUP
     | S_ICACHE_INV | S_DCACHE_INV | S_DCACHE_WB | S_DCACHE_INV_VOL | S_DCACHE_WB_VOL | S_GL1_INV | S_INCPERFLEVEL
     | S_DECPERFLEVEL | S_TTRACEDATA | S_TTRACEDATA_IMM | S_WAITCNT | S_WAITCNT_EXPCNT | S_WAITCNT_LGKMCNT
     | S_WAITCNT_VMCNT | S_WAITCNT_VSCNT | S_WAIT_ALU | S_WAIT_BVHCNT | S_WAIT_DSCNT | S_WAIT_EVENT | S_WAIT_EXPCNT
@@ -418,6 +418,8 @@ handlers! { special;
     | S_PREFETCH_DATA | S_PREFETCH_DATA_PC_REL | S_BUFFER_PREFETCH_DATA | GLOBAL_INV | GLOBAL_WB | GLOBAL_WBINV
     | BUFFER_GL0_INV | BUFFER_GL1_INV | BUFFER_INV | BUFFER_WBL2 | BUFFER_WBINVL1 | BUFFER_WBINVL1_VOL | DS_NOP
     (_w, _op, _m) { Flow::Next }
+    // Waits for somebody else, who may need this core.
+    S_SLEEP | S_SLEEP_VAR (_w, _op, _m) { std::thread::yield_now(); Flow::Next }
     S_BARRIER (_w, _op, _m) { Flow::Barrier }
     S_BARRIER_SIGNAL (w, op, m) {
         if op.imm != -1 {
@@ -434,9 +436,13 @@ handlers! { special;
         Flow::Barrier
     }
     S_SENDMSG (w, op, m) {
-        // MSG_DEALLOC_VGPRS (3 from gfx11 on) is the last thing before the end; interrupts have nobody to go to.
+        // MSG_DEALLOC_VGPRS (3 from gfx11 on) is the last thing before the end.
         if op.imm & 0xff == 3 {
             w.released = true;
+            return Flow::Next;
+        }
+        if op.imm & 0xff == 1 {
+            m.memory.interrupt(w.s[usize::from(scalar::M0)]);
             return Flow::Next;
         }
         m.fail(Cause::Instruction, None, format!("message {} is not emulated", op.imm & 0xff))

@@ -32,12 +32,12 @@ fn load<const N: usize, const L: usize>(
     let mut words = [0; 16];
     if count > 0 {
         let bytes = 4 * count as u64;
-        if m.span((op.flags >> SLOT_SHIFT) as usize, at, bytes, false).is_none() {
+        let Some((host, _)) = m.host((op.flags >> SLOT_SHIFT) as usize, at, bytes, false) else {
             return m.refuse_access(None, at, bytes, false);
-        }
+        };
         for (n, word) in words.iter_mut().enumerate().take(count.min(N)) {
             // SAFETY: inside a span.
-            *word = unsafe { memory::load_u32(at + 4 * n as u64) };
+            *word = unsafe { memory::load_u32(host + 4 * n as u64) };
         }
     }
     if op.dst.kind == Kind::Scalar {

@@ -107,9 +107,7 @@ impl<const SEG: u8, const B: usize> Run for Load<SEG, B> {
         if SEG == GLOBAL || SEG == FLAT {
             let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, false) {
-                if !m.note_global(&addresses, w, B, false, span) {
-                    return Flow::Fail;
-                }
+                m.note_global(&addresses, w, B, false, span, op.dst);
                 // SAFETY: every active lane's bytes lie in the span.
                 unsafe { load_inside::<B, L>(w, op, &addresses) };
                 return Flow::Next;
@@ -183,9 +181,7 @@ impl<const SEG: u8, const B: usize> Run for Store<SEG, B> {
         if SEG == GLOBAL || SEG == FLAT {
             let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, true) {
-                if !m.note_global(&addresses, w, B, true, span) {
-                    return Flow::Fail;
-                }
+                m.note_global(&addresses, w, B, true, span, op.src[1]);
                 // SAFETY: every active lane's bytes lie in the span, which is writable.
                 unsafe { store_inside::<B, L>(w, op, &addresses) };
                 return Flow::Next;
@@ -292,20 +288,19 @@ fn load_slowly<const SEG: u8, const B: usize, const L: usize>(
         let mut words = [0u32; 4];
         match targets[lane] {
             Target::Global(address) => {
-                let Some(span) = m.span((op.flags >> SLOT_SHIFT) as usize, address, B as u64, false) else {
+                let found = m.host((op.flags >> SLOT_SHIFT) as usize, address, B as u64, false);
+                let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, false);
                 };
-                if !m.note_lane(lane, address, w, B, false, span) {
-                    return Flow::Fail;
-                }
+                m.note_lane(lane, address, B, false, span, op.dst);
                 // SAFETY: the bytes lie in a span that may be read.
                 unsafe {
                     match B {
-                        1 => words[0] = u32::from(memory::load_u8(address)),
-                        2 => words[0] = u32::from(memory::load_u16(address)),
+                        1 => words[0] = u32::from(memory::load_u8(host)),
+                        2 => words[0] = u32::from(memory::load_u16(host)),
                         _ => {
                             for n in 0..B / 4 {
-                                words[n] = memory::load_u32(address + 4 * n as u64);
+                                words[n] = memory::load_u32(host + 4 * n as u64);
                             }
                         }
                     }
@@ -371,20 +366,19 @@ fn store_slowly<const SEG: u8, const B: usize, const L: usize>(
         }
         match target::<SEG, L>(w, op, lane, B) {
             Target::Global(address) => {
-                let Some(span) = m.span((op.flags >> SLOT_SHIFT) as usize, address, B as u64, true) else {
+                let found = m.host((op.flags >> SLOT_SHIFT) as usize, address, B as u64, true);
+                let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, true);
                 };
-                if !m.note_lane(lane, address, w, B, true, span) {
-                    return Flow::Fail;
-                }
+                m.note_lane(lane, address, B, true, span, op.src[1]);
                 // SAFETY: the bytes lie in a span that may be written.
                 unsafe {
                     match B {
-                        1 => memory::store_u8(address, words[0] as u8),
-                        2 => memory::store_u16(address, words[0] as u16),
+                        1 => memory::store_u8(host, words[0] as u8),
+                        2 => memory::store_u16(host, words[0] as u16),
                         _ => {
                             for n in 0..B / 4 {
-                                memory::store_u32(address + 4 * n as u64, words[n]);
+                                memory::store_u32(host + 4 * n as u64, words[n]);
                             }
                         }
                     }
@@ -457,20 +451,20 @@ fn atomics<const SEG: u8, const B: usize, const L: usize>(w: &mut Wave<L>, op: &
                     let why = format!("atomic on {B} bytes at {address:#x}, which is not aligned");
                     return m.fail(Cause::Misaligned, Some(lane), why);
                 }
-                let Some(span) = m.span((op.flags >> SLOT_SHIFT) as usize, address, B as u64, true) else {
+                let found = m.host((op.flags >> SLOT_SHIFT) as usize, address, B as u64, true);
+                let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, true);
                 };
+                m.note_atomic(lane, address, B, span, op);
                 // SAFETY: aligned, inside a writable span.
-                let update = || unsafe {
+                unsafe {
                     if B == 8 {
-                        memory::update_u64(address, |old| atomic.apply64(old, data, other))
+                        memory::update_u64(host, |old| atomic.apply64(old, data, other))
                     } else {
                         let new = |old| atomic.apply32(old, data as u32, other as u32);
-                        u64::from(memory::update_u32(address, new))
+                        u64::from(memory::update_u32(host, new))
                     }
-                };
-                let Some(old) = m.note_atomic(lane, address, w, B, span, update) else { return Flow::Fail };
-                old
+                }
             }
             Target::Lds(address) if m.lds_holds(address, B) => {
                 if B == 8 {

@@ -42,8 +42,7 @@ impl Launch {
                     1 + descriptor.work_item_dimensions() as usize
                 };
                 let caller = scalars.iter().map(|&(index, _)| index);
-                let on = self.options.checks;
-                wave.watch.start(on, Wave::<L>::ALL, wave.v.len(), rows, caller.chain(filled));
+                wave.watch.start(wave.v.len(), rows, caller.chain(filled));
             }
             let on = (threads - id * L).min(L);
             wave.set_exec(if on == 64 { u64::MAX } else { (1 << on) - 1 });
@@ -87,8 +86,8 @@ impl Launch {
             push(packet, 2);
         }
         if has(2) {
-            // There is no queue; code that reads it fails at address 0.
-            push(0, 2);
+            // Without a queue, code that reads it fails at address 0.
+            push(self.queue, 2);
         }
         if has(3) {
             push(self.kernarg, 2);
