@@ -7,7 +7,7 @@ use crate::element::DeviceCopy;
 use crate::error::{human_bytes, Error, Result};
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
-use crate::{large_copy, upload_ring};
+use crate::{landing, staging};
 use hip_abi::{hipDeviceptr_t, hipMemcpyKind};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -58,8 +58,8 @@ fn same_length(target: usize, source: usize) -> Result<()> {
 impl<T: DeviceCopy> View<'_, T> {
     /// A copy of the elements in host memory. Waits for the work on the buffer's stream.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut data = large_copy::room_for(self.len())?;
-        large_copy::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
+        let mut data = landing::room_for(self.len())?;
+        landing::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
         // SAFETY: all elements were written, and every bit pattern is a value of T.
         unsafe { data.set_len(self.len()) };
         Ok(data)
@@ -70,7 +70,7 @@ impl<T: DeviceCopy> View<'_, T> {
         same_length(data.len(), self.len())?;
         // SAFETY: nothing but values of T is written there, and a failed copy leaves bytes, each of which is one.
         let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<T>]) };
-        large_copy::download(self.stream(), self.ptr().as_raw(), data)
+        landing::download(self.stream(), self.ptr().as_raw(), data)
     }
 
     /// Copies rows into `data`, which is laid out with its own pitch. Waits for the work on the buffer's stream.
@@ -111,12 +111,12 @@ impl ViewMut<'_, u8> {
         self.keep_in_capture();
         if self.stream().session().is_some() {
             // The graph keeps the bytes and writes them at every launch.
-            let mut all = large_copy::room_for(self.bytes())?;
+            let mut all = landing::room_for(self.bytes())?;
             all.resize(self.bytes(), 0);
             read(&mut all)?;
-            return Ok(upload_ring::upload(self.stream(), self.ptr().as_raw(), &all)?);
+            return Ok(staging::upload(self.stream(), self.ptr().as_raw(), &all)?);
         }
-        large_copy::upload_from(self.stream(), self.ptr().as_raw(), self.bytes(), read)
+        landing::upload_from(self.stream(), self.ptr().as_raw(), self.bytes(), read)
     }
 }
 
@@ -129,7 +129,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             return self.device().0.report_deferred();
         }
         self.keep_in_capture();
-        upload_ring::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
+        staging::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
     }
 
     /// Copies rows of `data` to the device.
@@ -214,13 +214,17 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 
     /// Sets all bytes to zero.
     pub fn zero(&mut self) -> Result<()> {
-        self.set_bytes(0)
+        self.set_bytes(0, T::zeroed())
     }
 
-    fn set_bytes(&mut self, value: u8) -> Result<()> {
+    /// Sets every byte; `element` is what an element then is.
+    fn set_bytes(&mut self, value: u8, element: T) -> Result<()> {
         self.device().0.bind()?;
         if self.is_empty() {
             return Ok(());
+        }
+        if self.ends_before_a_boundary() {
+            return self.fill_by_doubling(element);
         }
         self.keep_in_capture();
         // SAFETY: the range lies within a live buffer.
@@ -237,7 +241,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
     pub fn fill(&mut self, value: T) -> Result<()> {
         let pattern = bytemuck::bytes_of(&value);
         if pattern.iter().all(|&byte| byte == pattern[0]) {
-            return self.set_bytes(pattern.first().copied().unwrap_or_default());
+            return self.set_bytes(pattern.first().copied().unwrap_or_default(), value);
         }
         if self.is_empty() {
             return self.device().0.report_deferred();
@@ -246,7 +250,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         let doing = || format!("filling {count} elements of {} bytes", size_of::<T>());
         let target = hipDeviceptr_t(self.ptr().as_raw());
         // Memory sets need their value's alignment; a type such as [u8; 2] does not promise it.
-        let aligned = self.ptr().address().is_multiple_of(size_of::<T>() as u64);
+        let aligned = self.ptr().address().is_multiple_of(size_of::<T>() as u64) && !self.ends_before_a_boundary();
         match *pattern {
             [a, b] if aligned => {
                 self.device().0.bind()?;
@@ -268,6 +272,13 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             }
             _ => self.fill_by_doubling(value),
         }
+    }
+
+    /// Whether the buffer ends before the first multiple of eight bytes behind its start. HIP 5.2's memory sets take their size for
+    /// a negative one there and write over the memory behind.
+    fn ends_before_a_boundary(&self) -> bool {
+        let address = self.ptr().address();
+        address + (self.bytes() as u64) < address.next_multiple_of(8)
     }
 
     /// For elements that no memory set takes: a start from the host, then copies of twice the size each.

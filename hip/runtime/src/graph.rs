@@ -217,6 +217,11 @@ impl Stream {
     /// one, and must be waited for by this one before the end.
     pub fn capture(&self, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("beginning a second capture")?;
+        if !self.device().platform().can_capture() {
+            return Err(Error::refused(
+                "graphs need HIP 5.3 or newer: older ones run kernels where they should record them. Install a newer ROCm, or launch without a graph",
+            ));
+        }
         let mut recording = Recording::begin(self)?;
         if let Err(error) = record(self) {
             return Err(match recording.throw_away() {

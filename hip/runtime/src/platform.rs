@@ -234,6 +234,11 @@ impl Platform {
         version_of(self.0.hip)
     }
 
+    /// Whether streams can be captured. HIP before 5.3 runs the kernels of modules where it should record them.
+    pub fn can_capture(&self) -> bool {
+        self.0.kind != PlatformKind::Amd || self.runtime_version().is_ok_and(|version| version >= (5, 3, 0))
+    }
+
     /// The bare table of C functions, for libraries that stand on HIP and for measurements.
     pub fn table(&self) -> &'static Hip {
         self.0.hip

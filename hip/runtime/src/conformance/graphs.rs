@@ -3,7 +3,12 @@
 use super::{Bench, Done};
 use crate::{Buffer, Error, LaunchConfig, Result};
 
+pub(super) const NO_GRAPHS: Done = Done::NotHere("HIP before 5.3 records no kernels");
+
 pub(super) fn replay_with_changed_inputs(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(NO_GRAPHS);
+    }
     let stream = &bench.stream;
     let count = 1000u32;
     let config = LaunchConfig::for_elements(count as usize, 256);
@@ -35,6 +40,9 @@ pub(super) fn replay_with_changed_inputs(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn memory_of_a_capture(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(NO_GRAPHS);
+    }
     let stream = &bench.stream;
     let count = 4096usize;
     let config = LaunchConfig::for_elements(count, 256);
@@ -79,6 +87,9 @@ pub(super) fn memory_of_a_capture(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn forks_and_joins(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(NO_GRAPHS);
+    }
     let (stream, other) = (&bench.stream, bench.device.new_stream()?);
     let count = 512usize;
     let config = LaunchConfig::for_elements(count, 128);
@@ -106,6 +117,9 @@ pub(super) fn forks_and_joins(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn what_a_capture_refuses(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(NO_GRAPHS);
+    }
     let stream = &bench.stream;
     let mut buffer = bench.upload(&[1u32, 2, 3])?;
     let copy = stream.zeros::<u32>(3)?;
@@ -128,6 +142,9 @@ pub(super) fn what_a_capture_refuses(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn a_failed_capture_is_forgotten(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(NO_GRAPHS);
+    }
     let stream = &bench.stream;
     let mut buffer = bench.upload(&[1u32, 2, 3])?;
     let error = stream

@@ -55,6 +55,9 @@ pub(super) fn eight_threads_share_a_stream(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn a_capture_beside_other_threads(bench: &Bench) -> Result<Done> {
+    if !bench.device.platform().can_capture() {
+        return Ok(super::graphs::NO_GRAPHS);
+    }
     // One thread records and runs graphs while the others make their pools grow and shrink.
     let (count, config) = (1000u32, LaunchConfig::for_elements(1000, 128));
     on_all_threads(|thread| {
