@@ -5,6 +5,7 @@ mod compile;
 mod device;
 mod doctor;
 mod embed;
+mod emulate;
 mod failure;
 mod generate;
 mod info;
@@ -50,6 +51,9 @@ enum Command {
     /// Turn texts into vectors with a sentence-embedding model, or compare them
     #[command(after_help = failure::EXIT_CODES)]
     Embed(embed::Arguments),
+    /// Run a program of ROCm on emulated GPUs, on a machine without an AMD GPU
+    #[command(after_help = "For example: candle-rocm emulate --arch gfx1100,gfx90a -- rocminfo")]
+    Emulate(emulate::Arguments),
     /// Continue a prompt or hold a conversation with a language model
     #[command(after_help = failure::EXIT_CODES)]
     Generate(generate::command::Arguments),
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
             Some(Command::Compile(arguments)) => compile::run(arguments),
             Some(Command::Doctor { json }) => doctor::run(json),
             Some(Command::Embed(arguments)) => embed::run(arguments),
+            Some(Command::Emulate(arguments)) => emulate::run(arguments),
             Some(Command::Generate(arguments)) => generate::command::run(arguments),
             Some(Command::Info { json }) => info::run(json),
             Some(Command::Transcribe(arguments)) => transcribe::run(arguments),

@@ -3,7 +3,6 @@
 
 mod bench;
 mod calls;
-mod captures;
 mod devices;
 mod errors;
 mod exact;
