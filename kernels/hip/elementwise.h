@@ -180,7 +180,7 @@ DEVICE_SHARED void walk(Call call, const Strided<sizeof...(In)> &shape, const Pa
     typename IndicesUpTo<sizeof...(In)>::type operands;
     constexpr u32 TILE = ELEMENTWISE_THREADS * BATCH;
     u32 start = block_x() * TILE + thread_x();
-    if (ALL_WAYS && !Call::heavy && block_x() * TILE + TILE <= shape.count) {
+    if (FAST_PATHS && !Call::heavy && block_x() * TILE + TILE <= shape.count) {
         UNROLL_ON_GPU
         for (u32 b = 0; b < BATCH; b++)
             walk_one<WIDTH>(call, operands, shape, start + b * ELEMENTWISE_THREADS, params, out, in...);
@@ -252,7 +252,7 @@ DEVICE void tile_results(Call call, const Tiled<N> &shape, u32 first_row, u32 fi
     constexpr u32 APART = ELEMENTWISE_THREADS / SIDE, AT_ONCE = 4;
     const u32 c = thread_x() % SIDE;
     Out *to = out + first_row * shape.row_stride[N] + (first_col + c);
-    if (ALL_WAYS && !Call::heavy && whole) {
+    if (FAST_PATHS && !Call::heavy && whole) {
         NO_UNROLL
         for (u32 group = thread_x() / SIDE; group < SIDE; group += APART * AT_ONCE) {
             Out made[AT_ONCE];
@@ -274,7 +274,7 @@ DEVICE void tile_body(Call call, const Tiled<N> &shape, u32 first_row, u32 first
                       Tiles... tiles) {
     const bool whole = first_row + SIDE <= shape.rows && first_col + SIDE <= shape.cols;
     (tiles.fill(first_row, first_col, whole, shape.rows, shape.cols), ...);
-    if constexpr (ALL_WAYS) barrier();
+    if constexpr (FAST_PATHS) barrier();
     tile_results<SIDE>(call, shape, first_row, first_col, whole, params, out, tiles...);
 }
 

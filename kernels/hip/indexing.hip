@@ -10,9 +10,9 @@
 SHARE(INDEXING_THREADS)
 SHARE(INDEXING_BATCH)
 
-// A box of left x ids x right elements. The dense operand (the output of a read, the source of a write) and the ids are
+// Left x ids x right elements. The dense operand (the output of a read, the source of a write) and the ids are
 // addressed by (left, row, right); in the indexed operand the id takes the place of the row, and `right` has stride 1.
-struct Box {
+struct IndexGeometry {
     u32 count;
     u32 unused;
     Divider right, row;
@@ -22,7 +22,8 @@ struct Box {
     u64 indexed_left, indexed_row;
     u64 ids_left, ids_row, ids_right;
 };
-SHARE_LAYOUT(Box, count, right, row, bound, dense_left, dense_row, indexed_left, indexed_row, ids_left, ids_row, ids_right)
+SHARE_LAYOUT(IndexGeometry, count, right, row, bound, dense_left, dense_row, indexed_left, indexed_row, ids_left, ids_row,
+             ids_right)
 
 struct Place {
     u64 dense;
@@ -31,29 +32,29 @@ struct Place {
     bool valid;
 };
 
-template <typename Id> DEVICE Place locate(const Box &box, u32 i, u32 width, const Id *ids, FaultWord *fault,
+template <typename Id> DEVICE Place locate(const IndexGeometry &geometry, u32 i, u32 width, const Id *ids, FaultWord *fault,
                                            FaultCode code) {
-    Division inner = divide(i, box.right);
-    Division outer = divide(inner.quotient, box.row);
+    Division inner = divide(i, geometry.right);
+    Division outer = divide(inner.quotient, geometry.row);
     u64 right = (u64)inner.remainder * width, row = outer.remainder, left = outer.quotient;
-    Id id = ids[left * box.ids_left + row * box.ids_row + right * box.ids_right];
+    Id id = ids[left * geometry.ids_left + row * geometry.ids_row + right * geometry.ids_right];
     Place place;
     place.row = outer.remainder;
-    place.dense = left * box.dense_left + row * box.dense_row + right;
-    place.indexed = left * box.indexed_left + (u64)id * box.indexed_row + right;
-    bool none = (u64)id == box.none;
-    place.valid = !none && (u64)id < box.bound; // a negative id is a huge u64
-    if (!none && !place.valid) report(fault, code, (i64)id, box.bound);
+    place.dense = left * geometry.dense_left + row * geometry.dense_row + right;
+    place.indexed = left * geometry.indexed_left + (u64)id * geometry.indexed_row + right;
+    bool none = (u64)id == geometry.none;
+    place.valid = !none && (u64)id < geometry.bound; // a negative id is a huge u64
+    if (!none && !place.valid) report(fault, code, (i64)id, geometry.bound);
     return place;
 }
 
 template <typename Id, typename T, u32 WIDTH>
-DEVICE void read(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
+DEVICE void read(const IndexGeometry &geometry, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
     UNROLL
     for (u32 b = 0; b < INDEXING_BATCH; b++) {
         u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
-        if (i < box.count) {
-            Place at = locate(box, i, WIDTH, ids, fault, code);
+        if (i < geometry.count) {
+            Place at = locate(geometry, i, WIDTH, ids, fault, code);
             Vec<T, WIDTH> value = {};
             if (at.valid) value = load<WIDTH>(from + at.indexed);
             store<WIDTH>(out + at.dense, value);
@@ -63,66 +64,66 @@ DEVICE void read(const Box &box, T *out, const T *from, const Id *ids, FaultWord
 
 // Where several elements of a scatter have one destination the last row wins, as on the CPU, whatever order the threads run
 // in: `mark` notes the last row for every destination, 1 for row 0, and `scatter` writes that one only.
-template <typename Id> DEVICE void mark(const Box &box, u32 *last, const Id *ids, FaultWord *fault) {
+template <typename Id> DEVICE void mark(const IndexGeometry &geometry, u32 *last, const Id *ids, FaultWord *fault) {
     UNROLL
     for (u32 b = 0; b < INDEXING_BATCH; b++) {
         u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
-        if (i < box.count) {
-            Place at = locate(box, i, 1, ids, fault, FAULT_SCATTER);
+        if (i < geometry.count) {
+            Place at = locate(geometry, i, 1, ids, fault, FAULT_SCATTER);
             if (at.valid) atomic_max(last + at.indexed, at.row + 1);
         }
     }
 }
 
 template <typename Id, typename T>
-DEVICE void scatter(const Box &box, T *out, const T *from, const Id *ids, const u32 *last, FaultWord *fault) {
+DEVICE void scatter(const IndexGeometry &geometry, T *out, const T *from, const Id *ids, const u32 *last, FaultWord *fault) {
     UNROLL
     for (u32 b = 0; b < INDEXING_BATCH; b++) {
         u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
-        if (i < box.count) {
-            Place at = locate(box, i, 1, ids, fault, FAULT_SCATTER);
+        if (i < geometry.count) {
+            Place at = locate(geometry, i, 1, ids, fault, FAULT_SCATTER);
             if (at.valid && last[at.indexed] == at.row + 1) out[at.indexed] = from[at.dense];
         }
     }
 }
 
 template <typename Id, typename T>
-DEVICE void accumulate(const Box &box, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
+DEVICE void accumulate(const IndexGeometry &geometry, T *out, const T *from, const Id *ids, FaultWord *fault, FaultCode code) {
     UNROLL
     for (u32 b = 0; b < INDEXING_BATCH; b++) {
         u32 i = (block_x() * INDEXING_BATCH + b) * INDEXING_THREADS + thread_x();
-        if (i < box.count) {
-            Place at = locate(box, i, 1, ids, fault, code);
+        if (i < geometry.count) {
+            Place at = locate(geometry, i, 1, ids, fault, code);
             if (at.valid) atomic_add(out + at.indexed, from[at.dense]);
         }
     }
 }
 
 #define INDEXED(name, Id, T, ...)                                                                                    \
-    KERNEL(INDEXING_THREADS) name##_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from,                     \
+    KERNEL(INDEXING_THREADS) name##_##Id##_##T(IndexGeometry geometry, T *RESTRICT out, const T *RESTRICT from,                     \
                                                const Id *RESTRICT ids, FaultWord *fault) { enter();                  \
         __VA_ARGS__;                                                                                                 \
     }
 #define ENTRY(T, Id)                                                                                                 \
-    INDEXED(is, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_INDEX_SELECT))                               \
-    KERNEL(INDEXING_THREADS) is_##Id##_##T##_rows(Box box, T *RESTRICT out, const T *RESTRICT from,                  \
+    INDEXED(is, Id, T, read<Id, T, 1>(geometry, out, from, ids, fault, FAULT_INDEX_SELECT))                               \
+    KERNEL(INDEXING_THREADS) is_##Id##_##T##_rows(IndexGeometry geometry, T *RESTRICT out, const T *RESTRICT from,                  \
                                                   const Id *RESTRICT ids, FaultWord *fault) { enter();               \
-        read<Id, T, Lanes<T>::count>(box, out, from, ids, fault, FAULT_INDEX_SELECT);                                \
+        read<Id, T, Lanes<T>::count>(geometry, out, from, ids, fault, FAULT_INDEX_SELECT);                                \
     }                                                                                                                \
-    INDEXED(gather, Id, T, read<Id, T, 1>(box, out, from, ids, fault, FAULT_GATHER))                                 \
-    KERNEL(INDEXING_THREADS) s_##Id##_##T(Box box, T *RESTRICT out, const T *RESTRICT from, const Id *RESTRICT ids,   \
+    INDEXED(gather, Id, T, read<Id, T, 1>(geometry, out, from, ids, fault, FAULT_GATHER))                                 \
+    KERNEL(INDEXING_THREADS) s_##Id##_##T(IndexGeometry geometry, T *RESTRICT out, const T *RESTRICT from, const Id *RESTRICT ids,   \
                                           const u32 *RESTRICT last, FaultWord *fault) { enter();                     \
-        scatter<Id, T>(box, out, from, ids, last, fault);                                                            \
+        scatter<Id, T>(geometry, out, from, ids, last, fault);                                                            \
     }                                                                                                                \
-    INDEXED(sa, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_SCATTER_ADD))                             \
-    INDEXED(ia, Id, T, accumulate<Id, T>(box, out, from, ids, fault, FAULT_INDEX_ADD))
+    INDEXED(sa, Id, T, accumulate<Id, T>(geometry, out, from, ids, fault, FAULT_SCATTER_ADD))                             \
+    INDEXED(ia, Id, T, accumulate<Id, T>(geometry, out, from, ids, fault, FAULT_INDEX_ADD))
 FOR_ALL_DTYPES(ENTRY, u8)
 FOR_ALL_DTYPES(ENTRY, u32)
 FOR_ALL_DTYPES(ENTRY, i64)
 
 #define MARK(Id)                                                                                                     \
-    KERNEL(INDEXING_THREADS) smark_##Id(Box box, u32 *RESTRICT last, const Id *RESTRICT ids, FaultWord *fault) { enter(); \
-        mark<Id>(box, last, ids, fault);                                                                             \
+    KERNEL(INDEXING_THREADS) smark_##Id(IndexGeometry geometry, u32 *RESTRICT last, const Id *RESTRICT ids, FaultWord *fault) { enter(); \
+        mark<Id>(geometry, last, ids, fault);                                                                             \
     }
 MARK(u8)
 MARK(u32)

@@ -8,12 +8,12 @@
 #include "quantized/decode.h"
 #include "quantized/encode.h"
 #include "quantized/mat_vec.h"
-#include "quantized/staging.h"
-#include "quantized/single.h"
-#include "quantized/strips.h"
-#include "quantized/strips_folded.h"
-#include "quantized/strips_loaded.h"
-#include "quantized/strips_staged.h"
+#include "bulk_copy.h"
+#include "quantized/one_row.h"
+#include "quantized/mma_tiles.h"
+#include "quantized/mma_tiles_folded.h"
+#include "quantized/mma_tiles_loaded.h"
+#include "quantized/mma_tiles_staged.h"
 #include "quantized/mat_mul.h"
 #include "quantized/plain.h"
 
@@ -26,10 +26,10 @@
     SHARE_AS(name##_has_offset, #name " HAS_OFFSET", Format::HAS_OFFSET)                                               \
     SHARE_AS(name##_folds, #name " FOLDS", Format::FOLDS)                                                              \
     SHARE_AS(name##_record, #name " Record", Record<Format>::BYTES)                                                    \
-    SHARE_AS(name##_staged, #name " SINGLE_ROWS_STAGED", SINGLE_ROWS_STAGED<Format>)                                   \
-    SHARE_AS(name##_loaded, #name " SINGLE_ROWS_LOADED", SINGLE_ROWS_LOADED<Format>)                                   \
-    SHARE_AS(name##_together_1, #name " STRIPS_TOGETHER 1", (STRIPS_TOGETHER<Format, 1>))                              \
-    SHARE_AS(name##_together_2, #name " STRIPS_TOGETHER 2", (STRIPS_TOGETHER<Format, 2>))
+    SHARE_AS(name##_staged, #name " TEAM_ROWS_STAGED", TEAM_ROWS_STAGED<Format>)                                       \
+    SHARE_AS(name##_loaded, #name " TEAM_ROWS_LOADED", TEAM_ROWS_LOADED<Format>)                                       \
+    SHARE_AS(name##_together_1, #name " MMA_TILES_TOGETHER 1", (MMA_TILES_TOGETHER<Format, 1>))                        \
+    SHARE_AS(name##_together_2, #name " MMA_TILES_TOGETHER 2", (MMA_TILES_TOGETHER<Format, 2>))
 FOR_QUANTIZED(SHARE_FORMAT)
 SHARE_AS(q2k_folded, "q2k FOLDED_ZERO", Q2K::FOLDED_ZERO)
 SHARE_AS(q3k_folded, "q3k FOLDED_ZERO", Q3K::FOLDED_ZERO)
@@ -53,7 +53,7 @@ DECODE_PLAIN_ALL(f32) DECODE_PLAIN_ALL(f16) DECODE_PLAIN_ALL(bf16)
 #define ENCODE(name, Format, function)                                                                                 \
     KERNEL(ENCODE_THREADS) quantize_block_##name(const f32 *values, u8 *blocks, u32 count) { enter();                  \
         encode<Format::ELEMENTS, Format::BYTES>(values, blocks, count,                                                 \
-                                                [](const f32 *in, u8 *out) { function(in, out); });                   \
+                                                [](const f32 *in, u8 *out) { function(in, out); });                    \
     }
 ENCODE(q4_0, Q4_0, (encode_nibbles<4, false>))
 ENCODE(q4_1, Q4_1, (encode_nibbles<4, true>))
@@ -69,11 +69,11 @@ ENCODE(q8k, Q8K, encode_q8k)
         quantize_activations<T>(source, rows, stride, to);                                                             \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    quantize_strips_##T(const T *source, Layout rows, u64 stride, StripRows to) { enter();                             \
-        quantize_strips<T>(source, rows, stride, to);                                                                  \
+    quantize_mma_##T(const T *source, Layout rows, u64 stride, MmaRows to) { enter();                                  \
+        quantize_mma<T>(source, rows, stride, to);                                                                     \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
-    quantize_folded_##T(const T *source, Layout rows, u64 stride, StripRows to) { enter();                             \
+    quantize_folded_##T(const T *source, Layout rows, u64 stride, MmaRows to) { enter();                               \
         quantize_folded<T>(source, rows, stride, to);                                                                  \
     }                                                                                                                  \
     KERNEL(QUANTIZE_THREADS)                                                                                           \
@@ -94,25 +94,25 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
                                 u32 team_log2) { enter();                                                              \
         mat_vec_routed<Format, rows_each, columns_each>(weights, activations, route, out, rows, k, team_log2);         \
     }
-#define SINGLE(name, Format)                                                                                           \
-    SHARING_KERNEL(SINGLE_THREADS, 1)                                                                                  \
-    mat_vec_##name##_single(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk,              \
+#define ONE_ROW(name, Format)                                                                                          \
+    SHARING_KERNEL(ONE_ROW_THREADS, 1)                                                                                 \
+    mat_vec_##name##_one_row(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk,             \
                             u32 teams) { enter();                                                                      \
-        mat_vec_single<Format>(weights, row, out, rows, k, chunk, teams);                                              \
+        mat_vec_one_row<Format>(weights, row, out, rows, k, chunk, teams);                                             \
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \
-    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4) SINGLE(name, Format)
+    ROUTED(name, Format, 2, 1) ROUTED(name, Format, 1, 4) ONE_ROW(name, Format)
 FOR_QUANTIZED(MAT_VEC_ALL)
 
-#define STRIPS(name, Format, groups)                                                                                   \
-    SHARING_KERNEL(STRIP_THREADS, (STRIP_BLOCKS<Format, groups>))                                                      \
-    strips_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,       \
+#define MMA_TILES(name, Format, groups)                                                                                \
+    SHARING_KERNEL(MMA_THREADS, (MMA_BLOCKS<Format, groups>))                                                          \
+    mma_tiles_##name##_##groups(const u8 *weights, const u32 *words, const f32 *marks, Output out, u32 rows, u32 k,    \
                              u32 columns, u32 segment, u32 stages, u32 ahead) { enter_later();                         \
-        strips<Format, groups>(weights, words, marks, out, rows, k, columns, segment, stages, ahead);                  \
+        mma_tiles<Format, groups>(weights, words, marks, out, rows, k, columns, segment, stages, ahead);               \
     }
-#define STRIPS_ALL(name, Format) STRIPS(name, Format, 1) STRIPS(name, Format, 2)
-FOR_QUANTIZED(STRIPS_ALL)
+#define MMA_TILES_ALL(name, Format) MMA_TILES(name, Format, 1) MMA_TILES(name, Format, 2)
+FOR_QUANTIZED(MMA_TILES_ALL)
 
 #define MAT_MUL(name, Format)                                                                                          \
     KERNEL(TILE_THREADS)                                                                                               \
@@ -123,7 +123,7 @@ FOR_QUANTIZED(MAT_MUL)
 
 #define PLAIN(T)                                                                                                       \
     KERNEL(MAT_VEC_THREADS)                                                                                            \
-    mat_vec_##T(const T *weights, const f32 *activations, Output out, u32 rows, u32 k, u32 columns, u32 team_log2) { enter(); \
+    mat_vec_##T(const T *weights, const f32 *activations, Output out, u32 rows, u32 k, u32 columns, u32 team_log2) { enter();\
         plain_mat_vec<T>(weights, activations, out, rows, k, columns, team_log2);                                      \
     }
 PLAIN(f32) PLAIN(f16) PLAIN(bf16)

@@ -8,9 +8,9 @@
 // Memory limit: 16-byte pieces, several in flight, and a team per row that is as small as the row allows, so that no thread
 // idles on short rows.
 #include "portable.h"
-#include "quick.h"
+#include "fast_math.h"
 #include "rows.h"
-#include "quantized/staging.h"
+#include "bulk_copy.h"
 #include "resident.h"
 
 DEVICE void least_finite(f32 &x) { x = bit_cast<f32>(0xff7fffffu); }
@@ -25,7 +25,7 @@ DEVICE f32 over_short(f32 sum) { return 1.0f / sum; }
 DEVICE f32 exp_over_short(f32 x, f32 over) { return exp_rough(x) * over; }
 #else
 DEVICE f32 over_short(f32 sum) { return log_(sum) * -1.44269504f; }
-DEVICE f32 exp_over_short(f32 x, f32 over) { return power_of_two_quick(fused(x, 1.44269504f, over)); }
+DEVICE f32 exp_over_short(f32 x, f32 over) { return fast_exp2(fused(x, 1.44269504f, over)); }
 #endif
 DEVICE f32 over_as(f16, f32 sum) { return over_short(sum); }
 DEVICE f32 over_as(bf16, f32 sum) { return over_short(sum); }

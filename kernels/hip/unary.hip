@@ -2,7 +2,7 @@
 // Floats compute in f32 (f64 for f64) and round once. f8e4m3 is the exception: where the CPU composes a function
 // from several f8 operations, each of them rounds here as well, because at three bits of mantissa the steps are the result.
 #include "elementwise.h"
-#include "quick.h"
+#include "fast_math.h"
 
 // Rounds an intermediate value as the CPU backend does for f8e4m3, and leaves all other dtypes alone.
 template <typename T> DEVICE Compute<T> step(Compute<T> x) {

@@ -157,7 +157,7 @@ impl Kernels {
             depth_stride: stride(rs, 1),
             batch_stride: stride(rs, 0),
         };
-        let target = Target { address: out.ptr(), row: stride(os, 1), column: stride(os, 2), batch: stride(os, 0) };
+        let target = GemmTarget { address: out.ptr(), row: stride(os, 1), column: stride(os, 2), batch: stride(os, 0) };
         // Few columns are few rows of the transposed product.
         let few = |count: u64| count <= VECTOR_ROWS * MANY;
         let swap = few(columns as u64) && !few(rows as u64);
@@ -171,7 +171,7 @@ impl Kernels {
         batch: u64,
         left: Factor,
         right: Factor,
-        out: Target,
+        out: GemmTarget,
         stream: &hip::Stream,
     ) -> Result<()> {
         let size = dtype.size();
@@ -254,14 +254,14 @@ pub(crate) const GRID_LIMIT: u64 = 65535;
 
 /// Where the product goes.
 #[derive(Clone, Copy)]
-struct Target {
+struct GemmTarget {
     address: DevicePtr<u8>,
     row: u64,
     column: u64,
     batch: u64,
 }
 
-impl Target {
+impl GemmTarget {
     fn transposed(self) -> Self {
         Self { row: self.column, column: self.row, ..self }
     }

@@ -18,7 +18,7 @@ const SCATTER: &str = "s";
 /// The box as the kernels take it (`hip/indexing.hip`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-struct Box {
+struct IndexGeometry {
     count: u32,
     unused: u32,
     right: Divider,
@@ -60,7 +60,7 @@ impl IndexDims {
 }
 
 /// Everything about one launch but the pointers.
-struct Plan<'a> {
+struct IndexPlan<'a> {
     root: &'a str,
     ids: &'a Operand<'a>,
     /// The id that stands for no row.
@@ -95,7 +95,7 @@ impl Kernels {
         fits("index-select", "the result", out.count(), sizes.iter().product(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
         let (none, ids_strides) = (none(ids.dtype()), [0, stride, 0]);
-        let plan = Plan { root: "is", ids, none, ids_strides, sizes, indexed, access: Access::ReadRows };
+        let plan = IndexPlan { root: "is", ids, none, ids_strides, sizes, indexed, access: Access::ReadRows };
         self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
@@ -109,7 +109,7 @@ impl Kernels {
         around("gather", ids.dims(), src.dims(), dim, &[0, dim + 1])?;
         fits("gather", "the result", out.count(), ids.count(), out.dtype(), src.dtype())?;
         one_stream(out.stream(), &[src, ids])?;
-        let plan = Plan::dense("gather", ids, none(ids.dtype()), of_ids, indexed, Access::Read);
+        let plan = IndexPlan::dense("gather", ids, none(ids.dtype()), of_ids, indexed, Access::Read);
         self.indexed(&plan, out.dtype(), out.ptr(), src.ptr(), out.stream())
     }
 
@@ -151,7 +151,7 @@ impl Kernels {
         let (none, strides) = (none(ids.dtype()), [of_ids.size * of_ids.right, of_ids.right, 1]);
         let shape = [of_ids.left, of_ids.size, of_ids.right];
         let wide = wide.as_ref().map(|wide| Operand::new(wide, DType::I64, 0, &shape, &strides)).transpose()?;
-        let plan = Plan::dense(root, wide.as_ref().unwrap_or(ids), none, of_ids, indexed, Access::Write);
+        let plan = IndexPlan::dense(root, wide.as_ref().unwrap_or(ids), none, of_ids, indexed, Access::Write);
         self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
     }
 
@@ -171,7 +171,7 @@ impl Kernels {
         let (shape, stride) = ([count], [if wide.is_some() { 1 } else { stride }]);
         let wide = wide.as_ref().map(|wide| Operand::new(wide, DType::I64, 0, &shape, &stride)).transpose()?;
         let (ids, ids_strides) = (wide.as_ref().unwrap_or(ids), [0, stride[0], 0]);
-        let plan = Plan { root: "ia", ids, none, ids_strides, sizes, indexed, access: Access::Write };
+        let plan = IndexPlan { root: "ia", ids, none, ids_strides, sizes, indexed, access: Access::Write };
         self.indexed(&plan, src.dtype(), src.ptr(), dst.ptr(), dst.stream())
     }
 
@@ -189,7 +189,7 @@ impl Kernels {
     /// `dense` is addressed by position, `through` by ids. A kernel that reads through ids writes the dense one.
     fn indexed(
         &self,
-        plan: &Plan<'_>,
+        plan: &IndexPlan<'_>,
         dtype: DType,
         dense: DevicePtr<u8>,
         through: DevicePtr<u8>,
@@ -221,7 +221,7 @@ impl Kernels {
         let fault = self.faults.arm(stream)?;
         shape.cut(&mut |part, start| {
             let size = |d: usize| if d < part.rank { part.size[d] } else { 1 };
-            let geometry = Box {
+            let geometry = IndexGeometry {
                 count: part.count() as u32,
                 unused: 0,
                 right: Divider::new(size(0)),
@@ -257,7 +257,7 @@ impl Kernels {
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> IndexPlan<'a> {
     /// Ids that lie as the dense operand does.
     fn dense(
         root: &'a str,
@@ -310,7 +310,7 @@ fn around(root: &str, inner: &[usize], outer: &[usize], dim: usize, shorter: &[u
 
 crate::shared::shared! {
     ["INDEXING_THREADS": THREADS, "INDEXING_BATCH": BATCH]
-    "Box": Box {
+    "IndexGeometry": IndexGeometry {
         count, right, row, bound, dense_left, dense_row, indexed_left, indexed_row, ids_left, ids_row, ids_right,
     }
 }

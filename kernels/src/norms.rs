@@ -2,7 +2,7 @@
 
 use crate::kernels::{fits, one_stream, Kernels};
 use crate::registry::Id;
-use crate::rows::{contiguous, Rows, Step};
+use crate::rows::{contiguous, RowMatrix, RowStep};
 use crate::tensor::{Operand, Output};
 use hip::Result;
 
@@ -14,7 +14,7 @@ impl Kernels {
         let (src, dst, alpha, stream, dtype) = (input.ptr(), out.ptr(), alpha.ptr(), out.stream(), input.dtype());
         let plan = rows.plan(self.profile(), dtype, &[src, dst, alpha], false);
         self.map_rows((Id::Norms, root, dtype), (rows, plan), stream, |function, step| {
-            let Step { start, states, shape, config, .. } = step;
+            let RowStep { start, states, shape, config, .. } = step;
             let args = (src.offset(start), dst.offset(start), states, shape, eps, alpha);
             // SAFETY: the parameters of the kernels in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
             // a row, and all memory is in the order of `stream`.
@@ -37,7 +37,7 @@ impl Kernels {
         let (alpha, beta) = (alpha.ptr(), beta.ptr());
         let plan = rows.plan(self.profile(), dtype, &[src, dst, alpha, beta], false);
         self.map_rows((Id::Norms, root, dtype), (rows, plan), stream, |function, step| {
-            let Step { start, states, shape, config, .. } = step;
+            let RowStep { start, states, shape, config, .. } = step;
             let args = (src.offset(start), dst.offset(start), states, shape, eps, alpha, beta);
             // SAFETY: as for rms_norm, with beta as long as a row too.
             unsafe { function.launch(stream, config, &args) }
@@ -46,8 +46,8 @@ impl Kernels {
 }
 
 /// The rows to normalise, once the weights are known to be as long as one of them.
-fn norm_rows(root: &str, input: &Operand<'_>, weights: &[(&str, &Operand<'_>)], out: &Output<'_>) -> Result<Rows> {
-    let rows = Rows::of(root, input, out)?;
+fn norm_rows(root: &str, input: &Operand<'_>, weights: &[(&str, &Operand<'_>)], out: &Output<'_>) -> Result<RowMatrix> {
+    let rows = RowMatrix::of(root, input, out)?;
     for (name, weight) in weights {
         fits(root, name, weight.count(), rows.columns as usize, weight.dtype(), input.dtype())?;
         contiguous(root, name, weight)?;

@@ -107,7 +107,7 @@ fn column_lanes(dtype: DType) -> u64 {
 const COLUMN_THREADS: u64 = 32;
 
 /// How the rows are walked.
-struct Plan {
+struct ReducePlan {
     variant: &'static str,
     vectors: bool,
     team_log2: u32,
@@ -119,7 +119,7 @@ struct Plan {
     grain: u64,
 }
 
-impl Plan {
+impl ReducePlan {
     /// `kept` has the strides of the rows' starts, `reduced` those within a row.
     fn new(machine: Machine, dtype: DType, address: u64, kept: &Shape, reduced: &Shape) -> Self {
         let (rows, count) = (kept.count(), reduced.count());
@@ -215,7 +215,7 @@ impl Kernels {
         stream: &hip::Stream,
     ) -> Result<()> {
         let machine = self.profile().machine().reading_ahead();
-        let plan = Plan::new(machine, dtype, src.address(), kept, reduced);
+        let plan = ReducePlan::new(machine, dtype, src.address(), kept, reduced);
         let rows = kept.count();
 
         let blocks = blocks(rows.div_ceil(plan.lanes), plan.team_log2);
@@ -351,7 +351,7 @@ mod tests {
         let machine = Machine { side_by_side: true, threads: 100 * 1024 };
         let plan = |kept: (&[usize], &[usize]), reduced: (&[usize], &[usize])| {
             let shape = |(dims, strides): (&[usize], &[usize])| Shape::collapse(dims, &[strides]);
-            let plan = Plan::new(machine, DType::F32, 256, &shape(kept), &shape(reduced));
+            let plan = ReducePlan::new(machine, DType::F32, 256, &shape(kept), &shape(reduced));
             (plan.variant, plan.vectors)
         };
         // Everything, rows, rows that start between vectors, columns, columns that are no vectors, every second element.

@@ -185,8 +185,8 @@ mod tests {
             let mut count = 0;
             for (at, _) in entries {
                 let (head, body) = source[at..].split_once('{').expect("a kernel has a body");
-                // Strips ask for their weights first; a test of theirs would not notice if they never entered.
-                let late = body.starts_with(" enter_later();") && head.contains("strips_");
+                // MmaTiles ask for their weights first; a test of theirs would not notice if they never entered.
+                let late = body.starts_with(" enter_later();") && head.contains("mma_tiles_");
                 assert!(late || body.starts_with(" enter();"), "module {}: {head}", id.module().name);
                 count += 1;
             }

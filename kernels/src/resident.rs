@@ -5,7 +5,7 @@ use crate::block_counters::BlockCounters;
 use crate::dtype::DType;
 use crate::layout::Divider;
 use crate::profile::{Profile, DRIVERS_SHARED_BYTES};
-use crate::rows::{Rows, ROW_THREADS};
+use crate::rows::{RowMatrix, ROW_THREADS};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result, Stream};
 
@@ -50,13 +50,13 @@ pub(crate) struct Residents {
 
 /// A launch over rows on the chip.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ResidentPlan {
     group: u64,
     config: LaunchConfig,
     patience: u32,
 }
 
-impl Plan {
+impl ResidentPlan {
     /// How to launch for `rows` rows of `bytes` bytes each, a multiple of 16, where they gain from it.
     pub fn of(profile: &Profile, rows: u64, bytes: u64, dtype: DType) -> Option<Self> {
         let forced = profile.planning.residents;
@@ -87,7 +87,7 @@ impl Plan {
     pub fn launch(
         self,
         stream: &Stream,
-        rows: Rows,
+        rows: RowMatrix,
         launch: impl FnOnce(Residents, LaunchConfig) -> Result<()>,
     ) -> Result<()> {
         let states = (rows.rows * self.group) as usize;

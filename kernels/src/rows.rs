@@ -35,7 +35,7 @@ pub(crate) struct RowShape {
 
 /// One launch of a map over rows. Whatever the variant, a kernel takes source, target, states, shape, and what is its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct RowStep {
     /// The variant of the kernel: `""` maps whole rows, `"_gather"` makes a state for each piece of a row, `"_map"` maps the pieces.
     pub variant: &'static str,
     /// Bytes to add to the addresses of source and target.
@@ -130,12 +130,12 @@ pub(crate) fn blocks(rows: u64, team_log2: u32) -> u32 {
 
 /// Contiguous rows of a tensor, for the kernels that map rows (`hip/rows.h`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rows {
+pub(crate) struct RowMatrix {
     pub rows: u64,
     pub columns: u64,
 }
 
-impl Rows {
+impl RowMatrix {
     /// The rows along the last dimension of a contiguous `input`, as large as `out` and on its stream.
     pub fn of(root: &str, input: &Operand<'_>, out: &Output<'_>) -> Result<Self> {
         let Some(&columns) = input.dims().last() else {
@@ -156,7 +156,7 @@ impl Rows {
         let (size, lanes) = (dtype.size() as u64, 16 / dtype.size() as u64);
         let vectors = self.columns.is_multiple_of(lanes) && addresses.iter().all(|at| at.address() % 16 == 0);
         if residents && vectors {
-            if let Some(plan) = resident::Plan::of(profile, self.rows, self.columns * size, dtype) {
+            if let Some(plan) = resident::ResidentPlan::of(profile, self.rows, self.columns * size, dtype) {
                 return RowPlan::Resident(plan);
             }
         }
@@ -192,22 +192,22 @@ pub(crate) enum RowPlan {
     /// By several blocks each, in two launches.
     Pieces { shape: RowShape, pieces: u64 },
     /// By blocks that keep a row on the chip, in one launch.
-    Resident(resident::Plan),
+    Resident(resident::ResidentPlan),
 }
 
-impl Rows {
+impl RowMatrix {
     /// Calls `launch` with each step of mapping whole rows or pieces of them.
-    fn steps(self, plan: RowPlan, stream: &Stream, mut launch: impl FnMut(Step) -> Result<()>) -> Result<()> {
+    fn steps(self, plan: RowPlan, stream: &Stream, mut launch: impl FnMut(RowStep) -> Result<()>) -> Result<()> {
         match plan {
             RowPlan::Pieces { shape, pieces } => {
                 let units = self.rows * pieces;
                 let states = stream.alloc::<u8>(units as usize * STATE_BYTES)?;
                 let shape = RowShape { rows: self.rows as u32, ..shape };
                 let config = LaunchConfig::new(units as u32, ROW_THREADS);
-                let step = Step { variant: "_gather", start: 0, states: states.ptr(), shape, config };
+                let step = RowStep { variant: "_gather", start: 0, states: states.ptr(), shape, config };
                 launch(step)?;
                 // The states go back to the stream's pool, behind both launches.
-                launch(Step { variant: "_map", ..step })
+                launch(RowStep { variant: "_map", ..step })
             }
             RowPlan::Teams { shape, row_bytes } => {
                 let mut first = 0;
@@ -217,7 +217,7 @@ impl Rows {
                     let config = LaunchConfig::new(blocks(rows, shape.team_log2), ROW_THREADS);
                     let shape = RowShape { rows: rows as u32, ..shape };
                     let start = (first * row_bytes) as usize;
-                    launch(Step { variant: "", start, states: DevicePtr::NULL, shape, config })?;
+                    launch(RowStep { variant: "", start, states: DevicePtr::NULL, shape, config })?;
                     first += rows;
                     if first >= self.rows {
                         return Ok(());
@@ -235,9 +235,9 @@ impl Kernels {
     pub(crate) fn map_rows(
         &self,
         (id, root, dtype): (Id, &str, DType),
-        (rows, plan): (Rows, RowPlan),
+        (rows, plan): (RowMatrix, RowPlan),
         stream: &Stream,
-        launch: impl Fn(&Function, Step) -> Result<()>,
+        launch: impl Fn(&Function, RowStep) -> Result<()>,
     ) -> Result<()> {
         rows.steps(plan, stream, |step| {
             let function = self.function(id, root, &[dtype], step.variant)?;
@@ -304,7 +304,7 @@ mod tests {
     fn rows_have_one_plan() {
         let plan = |arch: &str, rows, columns, address, residents| {
             let addresses = [DevicePtr::from_address(256), DevicePtr::from_address(address)];
-            let plan = Rows { rows, columns }.plan(&Profile::example(arch), DType::F32, &addresses, residents);
+            let plan = RowMatrix { rows, columns }.plan(&Profile::example(arch), DType::F32, &addresses, residents);
             match plan {
                 RowPlan::Resident(_) => "on the chip".to_owned(),
                 RowPlan::Pieces { pieces, shape } => format!("{pieces} pieces, vectors {}", shape.vectors),

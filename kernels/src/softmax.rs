@@ -2,7 +2,7 @@
 
 use crate::kernels::Kernels;
 use crate::registry::Id;
-use crate::rows::{RowPlan, Rows, Step};
+use crate::rows::{RowMatrix, RowPlan, RowStep};
 use crate::tensor::{Operand, Output};
 use hip::Result;
 
@@ -18,7 +18,7 @@ impl Kernels {
     }
 
     fn softmax_as(&self, root: &str, input: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
-        let rows = Rows::of(root, input, out)?;
+        let rows = RowMatrix::of(root, input, out)?;
         let (src, dst, stream, dtype) = (input.ptr(), out.ptr(), out.stream(), input.dtype());
         match rows.plan(self.profile(), dtype, &[src, dst], true) {
             RowPlan::Resident(plan) => {
@@ -30,7 +30,7 @@ impl Kernels {
                 })
             }
             plan => self.map_rows((Id::Softmax, root, dtype), (rows, plan), stream, |function, step| {
-                let Step { start, states, shape, config, .. } = step;
+                let RowStep { start, states, shape, config, .. } = step;
                 // SAFETY: the parameters of the kernels in `hip/softmax.hip`; the rows lie inside both tensors, whose memory is
                 // in the order of `stream`, as is that of the states.
                 unsafe { function.launch(stream, config, &(src.offset(start), dst.offset(start), states, shape)) }

@@ -53,7 +53,7 @@ struct MergeRows {
 
 /// Where results go; a null address for what nobody wants.
 #[derive(Clone, Copy)]
-struct Target {
+struct SortTarget {
     indices: DevicePtr<u32>,
     values: DevicePtr<u8>,
 }
@@ -62,14 +62,14 @@ impl Kernels {
     /// The indices, as u32, that sort the rows along the last dimension of a contiguous tensor. Stable.
     pub fn arg_sort(&self, order: Order, input: &Operand<'_>, indices: &mut Output<'_>) -> Result<()> {
         fits(order.root(), "the result", indices.count(), input.count(), indices.dtype(), DType::U32)?;
-        let target = Target { indices: indices.ptr().cast(), values: DevicePtr::NULL };
+        let target = SortTarget { indices: indices.ptr().cast(), values: DevicePtr::NULL };
         self.sort_rows(order, input, target, indices.stream())
     }
 
     /// The rows along the last dimension of a contiguous tensor, sorted. Stable.
     pub fn sort(&self, order: Order, input: &Operand<'_>, values: &mut Output<'_>) -> Result<()> {
         fits(order.root(), "the result", values.count(), input.count(), values.dtype(), input.dtype())?;
-        let target = Target { indices: DevicePtr::NULL, values: values.ptr() };
+        let target = SortTarget { indices: DevicePtr::NULL, values: values.ptr() };
         self.sort_rows(order, input, target, values.stream())
     }
 
@@ -86,11 +86,11 @@ impl Kernels {
         if indices.stream().handle() != values.stream().handle() {
             return Err(Error::refused(format!("{}: the two results belong to different streams", order.root())));
         }
-        let target = Target { indices: indices.ptr().cast(), values: values.ptr() };
+        let target = SortTarget { indices: indices.ptr().cast(), values: values.ptr() };
         self.sort_rows(order, input, target, values.stream())
     }
 
-    fn sort_rows(&self, order: Order, input: &Operand<'_>, target: Target, stream: &Stream) -> Result<()> {
+    fn sort_rows(&self, order: Order, input: &Operand<'_>, target: SortTarget, stream: &Stream) -> Result<()> {
         let root = order.root();
         let Some(&columns) = input.dims().last() else {
             return Err(Error::refused(format!("{root}: a scalar has no last dimension; give it one first")));
@@ -114,7 +114,7 @@ impl Kernels {
             let start = first as usize * columns;
             let part = Part {
                 src: input.ptr().offset(start * size),
-                target: Target {
+                target: SortTarget {
                     indices: if target.indices.is_null() { target.indices } else { target.indices.offset(start) },
                     values: if target.values.is_null() { target.values } else { target.values.offset(start * size) },
                 },
@@ -147,14 +147,20 @@ fn key_suffix(size: usize) -> &'static str {
 /// The rows of one launch.
 struct Part {
     src: DevicePtr<u8>,
-    target: Target,
+    target: SortTarget,
     rows: u64,
     columns: u64,
     tiles: u64,
 }
 
 impl Part {
-    fn sort_tiles(&self, function: &hip::Function, stream: &Stream, target: Target, keys: DevicePtr<u8>) -> Result<()> {
+    fn sort_tiles(
+        &self,
+        function: &hip::Function,
+        stream: &Stream,
+        target: SortTarget,
+        keys: DevicePtr<u8>,
+    ) -> Result<()> {
         let segment = if self.tiles > 1 { TILE } else { self.columns.next_power_of_two().max(ITEMS) };
         let segments = self.rows * self.tiles;
         let shape = SortRows {
@@ -177,14 +183,14 @@ impl Part {
         let keys: [Buffer<u8>; 2] =
             [stream.alloc(count * size)?, stream.alloc(if passes > 1 { count * size } else { 0 })?];
         let indices: [Buffer<u32>; 2] = [stream.alloc(count)?, stream.alloc(if passes > 1 { count } else { 0 })?];
-        let tiles = Target { indices: indices[0].ptr(), values: DevicePtr::NULL };
+        let tiles = SortTarget { indices: indices[0].ptr(), values: DevicePtr::NULL };
         self.sort_tiles(sort, stream, tiles, keys[0].ptr())?;
         let blocks = (self.rows * self.tiles) as u32;
         for pass in 0..passes {
             let (from, to) = (pass as usize % 2, (pass as usize + 1) % 2);
             let last = pass + 1 == passes;
             let target =
-                if last { self.target } else { Target { indices: indices[to].ptr(), values: DevicePtr::NULL } };
+                if last { self.target } else { SortTarget { indices: indices[to].ptr(), values: DevicePtr::NULL } };
             let keys_out = if last { DevicePtr::NULL } else { keys[to].ptr() };
             let shape = MergeRows {
                 columns: self.columns as u32,

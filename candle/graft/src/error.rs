@@ -35,14 +35,14 @@ pub enum Error {
     /// Waivers that excuse nothing in the release they were written for.
     #[error("{}", stale_sentence(.0))]
     StaleWaivers(Vec<String>),
-    /// A mend whose place is not in the release it was written for, or is there twice.
-    #[error("{file} does not have exactly one statement that begins with `{before}`, in front of which a fault is mended ({why}); remove the mend or mend the new place")]
-    StaleMend {
+    /// A fix whose place is not in the release it was written for, or is there twice.
+    #[error("{file} does not have exactly one statement that begins with `{before}`, in front of which a fault is fixed ({why}); remove the fix or move it to the new place")]
+    StaleFix {
         /// The file, relative to the crate.
         file: String,
         /// The place that was looked for.
         before: String,
-        /// What the mend is for.
+        /// What the fix is for.
         why: String,
     },
     /// The overlay lacks a file that the graft must mount.

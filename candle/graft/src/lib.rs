@@ -7,7 +7,6 @@ mod audit;
 pub mod build_script;
 mod error;
 mod gate;
-mod mends;
 mod naming;
 mod overlay;
 mod patch;
@@ -16,6 +15,7 @@ mod rules;
 mod survey;
 mod tree;
 pub mod upstream;
+mod upstream_fixes;
 pub mod waivers;
 
 pub use error::{Error, Mention, Result};
@@ -72,7 +72,7 @@ pub fn graft(job: &Job) -> Result<Report> {
         let syntax = survey::parse(file, &text)?;
         let mut patch = Patch::new(file, &text);
         if file.starts_with("src/") {
-            mends::apply(&mut patch, job.version)?;
+            upstream_fixes::apply(&mut patch, job.version)?;
             let passing = survey.reexports.get(file).map(Vec::as_slice).unwrap_or_default();
             rules::root::route_macros(&mut patch, &syntax.items, passing)?;
         }

@@ -37,8 +37,8 @@ pub enum Rule {
     FunctionSwitch,
     /// A function sends tensors of the ROCm device to the overlay.
     DeviceBranch,
-    /// A fault that lies before any device is known was mended.
-    Mend,
+    /// A fault that lies before any device is known was fixed.
+    UpstreamFix,
     /// `test_device!` also makes a test for ROCm.
     TestMacro,
     /// An exported macro was made reachable by path from an included crate root.

@@ -72,7 +72,7 @@ fn candle_core_is_grafted_in_every_release() {
         assert!(count(Rule::TupleArm) >= 25, "{version}: {report}");
         assert_eq!(count(Rule::Variant), 6, "{version}: {report}");
         assert_eq!(count(Rule::TestMacro), 1, "{version}: {report}");
-        assert_eq!(count(Rule::Mend), 1, "{version}: {report}");
+        assert_eq!(count(Rule::UpstreamFix), 1, "{version}: {report}");
         let mounts: Vec<_> = report.mounts.iter().map(|mount| mount.module.as_str()).collect();
         assert_eq!(mounts, ["rocm_backend", "rocm", "rocm_ops"], "{version}");
         let hooks: Vec<_> = report.hooks.iter().map(|hook| hook.function.as_str()).collect();

@@ -7,7 +7,7 @@ use crate::element::DeviceCopy;
 use crate::error::{human_bytes, Error, Result};
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
-use crate::{landing, staging};
+use crate::{large_copy, upload_ring};
 use hip_abi::{hipDeviceptr_t, hipMemcpyKind};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -58,8 +58,8 @@ fn same_length(target: usize, source: usize) -> Result<()> {
 impl<T: DeviceCopy> View<'_, T> {
     /// A copy of the elements in host memory. Waits for the work on the buffer's stream.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut data = landing::room_for(self.len())?;
-        landing::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
+        let mut data = large_copy::room_for(self.len())?;
+        large_copy::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
         // SAFETY: all elements were written, and every bit pattern is a value of T.
         unsafe { data.set_len(self.len()) };
         Ok(data)
@@ -70,7 +70,7 @@ impl<T: DeviceCopy> View<'_, T> {
         same_length(data.len(), self.len())?;
         // SAFETY: nothing but values of T is written there, and a failed copy leaves bytes, each of which is one.
         let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<T>]) };
-        landing::download(self.stream(), self.ptr().as_raw(), data)
+        large_copy::download(self.stream(), self.ptr().as_raw(), data)
     }
 
     /// Copies rows into `data`, which is laid out with its own pitch. Waits for the work on the buffer's stream.
@@ -111,12 +111,12 @@ impl ViewMut<'_, u8> {
         self.keep_in_capture();
         if self.stream().session().is_some() {
             // The graph keeps the bytes and writes them at every launch.
-            let mut all = landing::room_for(self.bytes())?;
+            let mut all = large_copy::room_for(self.bytes())?;
             all.resize(self.bytes(), 0);
             read(&mut all)?;
-            return Ok(staging::upload(self.stream(), self.ptr().as_raw(), &all)?);
+            return Ok(upload_ring::upload(self.stream(), self.ptr().as_raw(), &all)?);
         }
-        landing::upload_from(self.stream(), self.ptr().as_raw(), self.bytes(), read)
+        large_copy::upload_from(self.stream(), self.ptr().as_raw(), self.bytes(), read)
     }
 }
 
@@ -129,7 +129,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             return self.device().0.report_deferred();
         }
         self.keep_in_capture();
-        staging::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
+        upload_ring::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
     }
 
     /// Copies rows of `data` to the device.

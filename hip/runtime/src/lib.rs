@@ -17,11 +17,11 @@
 //! parts; [`Compiler`] shows a whole program.
 
 mod buffer;
-mod carriers;
 mod compiler;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
+mod copy_threads;
 mod device;
 mod dispose;
 mod driver;
@@ -31,15 +31,15 @@ mod event;
 mod graph;
 mod image;
 mod known_archs;
-mod landing;
+mod large_copy;
 mod launch;
 mod module;
 mod pinned;
 mod platform;
 mod pool;
-mod staging;
 mod stream;
 mod stream_state;
+mod upload_ring;
 mod view;
 
 pub use buffer::Buffer;

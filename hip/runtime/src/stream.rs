@@ -9,10 +9,10 @@ use crate::element::DeviceCopy;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::{Captured, Session};
-use crate::landing::Landing;
+use crate::large_copy::Pieces;
 use crate::pool::{Allocation, Pool, PoolStats};
-use crate::staging::Ring;
 use crate::stream_state::States;
+use crate::upload_ring::Ring;
 use crate::view::View;
 use hip_abi::{hipError_t, hipStreamNonBlocking, hipStream_t};
 use std::fmt;
@@ -37,8 +37,8 @@ pub(crate) struct StreamInner {
     device: Device,
     handle: hipStream_t,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) staging: Mutex<Option<Ring>>,
-    pub(crate) landing: Mutex<Landing>,
+    pub(crate) upload_ring: Mutex<Option<Ring>>,
+    pub(crate) pieces: Mutex<Pieces>,
     /// The event by which other streams wait for this one; used under its lock, from recording to the last wait.
     fence: Mutex<Option<Event>>,
     /// Whether `captured` holds something, so that the common path takes no lock.
@@ -64,8 +64,8 @@ impl Stream {
             device: device.clone(),
             handle,
             pool: Pool::for_stream(device),
-            staging: Mutex::new(None),
-            landing: Mutex::default(),
+            upload_ring: Mutex::new(None),
+            pieces: Mutex::default(),
             fence: Mutex::new(None),
             capturing: AtomicBool::new(false),
             captured: Mutex::new(None),
@@ -263,7 +263,7 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        // The pool and the staging ring go next: nothing may still be using them.
+        // The pool and the upload ring go next: nothing may still be using them.
         let bound = self.device.0.bind_quietly();
         self.device.0.defer(bound.and(self.drain()));
         self.device.0.dispose(Resource::Stream(self.handle));

@@ -86,10 +86,15 @@ const WORK: &[(&str, Work)] = &[
     ("a file that is read in", |device| {
         let stream = device.new_stream()?;
         let mut buffer = stream.zeros::<u8>((2 << 20) + 5)?;
-        buffer.view_mut().write_from(|part| {
-            part.fill(3);
-            Ok::<_, hip::Error>(())
-        })?;
+        let len = buffer.len();
+        for start in (0..len).step_by(1 << 20) {
+            buffer.slice_mut(start..len.min(start + (1 << 20)))?.write_from(|part| {
+                part.fill(3);
+                Ok::<_, hip::Error>(())
+            })?;
+            // More pinned memory is made while the first piece of it is in use: here it never is, so that the calls do not depend on time.
+            stream.synchronize()?;
+        }
         assert!(buffer.to_vec()?.iter().all(|&value| value == 3));
         Ok(())
     }),

@@ -7,7 +7,7 @@ mod start;
 
 pub use options::Options;
 
-use crate::checks::Tracker;
+use crate::checks::{Rules, Shadow, Tracker};
 use crate::count::Counters;
 use crate::decode_cache::CodeCache;
 use crate::descriptor::{Descriptor, DESCRIPTOR_BYTES};
@@ -49,6 +49,8 @@ pub struct Launch {
     /// The object's segments and the packet: memory that the launch brings along.
     image: Vec<Span>,
     code: Code,
+    /// Where races in global memory are looked for.
+    shadow: Option<Box<Shadow>>,
 }
 
 /// Whose predecoded code it is.
@@ -196,6 +198,7 @@ impl Launch {
             packet,
             image,
             code,
+            shadow: None,
             descriptor,
         })
     }
@@ -203,6 +206,7 @@ impl Launch {
     /// The same launch with these options.
     pub fn with_options(mut self, options: Options) -> Self {
         self.options = options;
+        self.shadow = options.checks.races.then(|| Box::new(Shadow::new()));
         self
     }
 
@@ -263,10 +267,14 @@ impl Launch {
 
     /// Runs all blocks on this thread.
     pub fn run(&self, worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
+        if let Some(shadow) = &self.shadow {
+            shadow.clear();
+        }
         (0..self.block_count()).try_for_each(|n| self.run_block(self.block_at(n), worker, memory))
     }
 
-    /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker.
+    /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker. Each runs once: where
+    /// races are looked for, a block that runs again would race with itself.
     pub fn run_block(&self, block: [u32; 3], worker: &mut Worker, memory: &dyn Memory) -> Result<(), Failure> {
         if !self.facts().fast && !HAS_PORTABLE {
             let why =
@@ -349,14 +357,19 @@ impl Launch {
             checked: true,
             clock: 0,
             tracker: std::mem::take(&mut pool.tracker),
+            shadow: self.shadow.as_deref(),
             block,
             counters: std::mem::take(counters),
             counting: self.options.count,
         };
-        machine.tracker.on = self.options.checks;
-        machine.tracker.start(self.lds_bytes as usize);
         let mut programs = vec![program(self, self.start())];
         let count = self.init_waves(block, &mut pool.waves, memory)?;
+        machine.tracker.on = self.options.checks;
+        let [x, y, z] = block.map(u64::from);
+        let number = x + u64::from(self.blocks[0]) * (y + u64::from(self.blocks[1]) * z);
+        let rules = Rules::of(&self.descriptor);
+        machine.tracker.start(self.lds_bytes as usize, machine.shadow, rules, number, count);
+        machine.tracker.may_acquire(programs[0].acquires, true);
         if self.options.count {
             machine.counters.blocks += 1;
             machine.counters.waves += count as u64;
@@ -411,7 +424,7 @@ impl Launch {
                 for wave in waves.iter_mut().filter(|wave| wave.state == State::AtBarrier) {
                     wave.state = State::Running;
                 }
-                machine.passed_barrier();
+                machine.tracker.passed_barrier(waves);
             }
         }
     }
@@ -465,6 +478,7 @@ impl Launch {
                     let more = program(self, wave.jump);
                     wave.pc = more.find(wave.jump).unwrap_or(0);
                     wave.program = programs.len();
+                    machine.tracker.may_acquire(more.acquires, false);
                     programs.push(more);
                 }
                 Flow::Next => {

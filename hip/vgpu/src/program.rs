@@ -1,7 +1,8 @@
 //! Predecoding: the code that can be reached from an address becomes a vector of operations with handlers and operand slots.
 //! Nothing is decoded while it runs. What is not emulated becomes an operation that fails when it is reached, by its name.
 
-use crate::checks::meta::Meta;
+use crate::checks::meta::{Cache, Meta};
+use crate::checks::quick::Quick;
 use crate::decode::decode;
 use crate::descriptor::Descriptor;
 use crate::exec::{compare, cross, forms, lanes, lds, matrix, packed, salu, smem, trans, valu, vmem};
@@ -21,6 +22,10 @@ pub(crate) struct Program<const L: usize> {
     pub insts: Vec<Option<Inst>>,
     /// What the checks know of each operation.
     pub meta: Vec<Meta>,
+    /// The part of it that the run loop looks at.
+    pub quick: Vec<Quick>,
+    /// There is an instruction that lets a block see what others released.
+    pub acquires: bool,
     /// Why an operation refuses to run.
     pub refusals: HashMap<usize, String>,
     index: HashMap<u64, usize>,
@@ -130,6 +135,8 @@ impl<const L: usize> Program<L> {
             pcs: Vec::with_capacity(count + 1),
             insts: Vec::with_capacity(count + 1),
             meta: Vec::with_capacity(count + 1),
+            quick: Vec::with_capacity(count + 1),
+            acquires: false,
             refusals: HashMap::new(),
             index,
         };
@@ -163,6 +170,8 @@ impl<const L: usize> Program<L> {
         self.ops.push(op);
         self.pcs.push(pc);
         self.insts.push(inst);
+        self.acquires |= meta.cache.is_some_and(Cache::acquires);
+        self.quick.push(Quick::of(&meta));
         self.meta.push(meta);
     }
 

@@ -53,13 +53,13 @@
 #define MEMBER_SHARED MEMBER
 #endif
 
-// Whether there are the ways beside the general one that keep a GPU's memory busy. The embedded device gains nothing from them
-// and compiles them for half a minute; where it checks every access it has them, because that is where kernels are tested.
+// Compile the fast paths? They keep the memory of a GPU busy. The embedded device gains nothing from them
+// and takes half a minute to compile them. Where it checks every access it has them, because that is where kernels are tested.
 #if defined(TARGET_HOST) && !defined(HIP_HOST_CHECKED)
 #define GENERAL_ONLY 1
-constexpr bool ALL_WAYS = false;
+constexpr bool FAST_PATHS = false;
 #else
-constexpr bool ALL_WAYS = true;
+constexpr bool FAST_PATHS = true;
 #endif
 
 // An entry point that is launched with exactly `threads` threads a block.
@@ -133,7 +133,7 @@ DEVICE void device_fence() { __threadfence(); }
 // is done and seen. Elsewhere the queue itself waits, and there is nothing to do.
 // A kernel does not call its successor earlier than at its end, though it could: blocks that come to units still at work
 // are spread over them unevenly, and a grid of a few blocks a unit then takes up to a third longer (measured on an H200). Only the
-// activations of a product by strips do, because its blocks have a unit each (quantized/staging.h).
+// activations of a product on matrix units do, because its blocks have a unit each (bulk_copy.h).
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 900
 extern "C" __device__ const u32 hip_cuda_kernels_wait_by_themselves = 1;
 DEVICE void enter() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

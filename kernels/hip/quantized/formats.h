@@ -24,7 +24,7 @@ struct Place {
 //   ZERO, HAS_OFFSET         see above
 //   MERGE                    neighbouring pieces of a unit with one scale between them: 1 or 2
 //   UNIT                     pieces of a unit
-//   STRIP_BLOCKS             blocks that a compute unit should have room for in the product by strips: 7 are all there are for
+//   MMA_BLOCKS             blocks that a compute unit should have room for in the product on matrix units: 7 are all there are for
 //                            14336 rows on an H200, 5 leave more registers for what several planes take; as measured
 //   piece(unit, i), place(piece)   where piece i of a unit lies in the block, and back
 //   Head, head(block, unit), scale(head, i)
@@ -48,7 +48,7 @@ constexpr u32 NIBBLES = 0x0f0f0f0fu;
 template <u32 BYTES_, u32 ZERO_, bool HAS_OFFSET_> struct SmallFormat {
     static constexpr u32 ELEMENTS = 32, BYTES = BYTES_, ALIGN = BYTES_ % 4 == 0 ? 4 : 2;
     static constexpr u32 ZERO = ZERO_, MERGE = 2, UNIT = 2;
-    static constexpr u32 STRIP_BLOCKS = BYTES > 32 ? 5 : 7;
+    static constexpr u32 MMA_BLOCKS = BYTES > 32 ? 5 : 7;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = false, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
     typedef Scale Head;
 
@@ -120,7 +120,7 @@ typedef ByteFormat<SmallFormat<36, 0, false>, 4> Q8_1;
 
 struct LargeBytes {
     static constexpr u32 ELEMENTS = 256, BYTES = 292, ALIGN = 4, ZERO = 0, MERGE = 2, UNIT = 2;
-    static constexpr u32 STRIP_BLOCKS = 5;
+    static constexpr u32 MMA_BLOCKS = 5;
     static constexpr bool HAS_OFFSET = false, IN_PARTS = false, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
     typedef Scale Head;
 
@@ -139,7 +139,7 @@ typedef ByteFormat<LargeBytes, 4> Q8K;
 template <u32 BYTES_, u32 ALIGN_, u32 ZERO_, bool HAS_OFFSET_> struct PlaneFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = ALIGN_;
     static constexpr u32 ZERO = ZERO_, MERGE = 1, UNIT = 4;
-    static constexpr u32 STRIP_BLOCKS = 5;
+    static constexpr u32 MMA_BLOCKS = 5;
     static constexpr bool HAS_OFFSET = HAS_OFFSET_, IN_PARTS = true, LIFTS = false, PAIRS_LIFT = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 8 * (unit / 2) + 2 * i + unit % 2; }
@@ -155,7 +155,7 @@ struct FourBytes {
     MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word(i), 2 * (i & 1)); }
 };
 
-// The same for all eight pieces of half a block, one after the other in the bytes of two words: what a strip takes together.
+// The same for all eight pieces of half a block, one after the other in the bytes of two words: what a tile takes together.
 struct EightBytes {
     u32 word[2];
     MEMBER f32 signed_value(u32 i) const { return signed_byte_at(word[i / 4], i % 4); }
@@ -314,7 +314,7 @@ struct Q6K : PlaneFormat<210, 2, 32, false> { // 128 bytes of nibbles, 64 bytes 
 // the high nibbles of 32 bytes. A unit is such a quarter of the block.
 template <u32 BYTES_> struct QuarterFormat {
     static constexpr u32 ELEMENTS = 256, BYTES = BYTES_, ALIGN = 16, ZERO = 0, MERGE = 2, UNIT = 4;
-    static constexpr u32 STRIP_BLOCKS = BYTES == 144 ? 7 : 5;
+    static constexpr u32 MMA_BLOCKS = BYTES == 144 ? 7 : 5;
     static constexpr bool HAS_OFFSET = true, IN_PARTS = true, FOLDS = false, LIFTS = false, PAIRS_LIFT = false;
 
     static MEMBER u32 piece(u32 unit, u32 i) { return 4 * unit + i; }

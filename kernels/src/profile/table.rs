@@ -58,13 +58,13 @@ pub(crate) struct Architecture {
     /// units for an RX 7900 XTX, which has 96 compute units.
     pub compute_units_per_unit: Sourced<u32>,
     pub rates: Sourced<Rates>,
-    /// Whether kernels copy to shared memory in bulk, past the registers (`STAGED_ROWS` in `hip/quantized/staging.h`).
+    /// Whether kernels copy to shared memory in bulk, past the registers (`STAGED_ROWS` in `hip/bulk_copy.h`).
     pub bulk_copies: Sourced<bool>,
     /// The most bytes of the right factor up to which a product of a few rows is left to our matrix-vector kernels and not to a
     /// BLAS. A BLAS chooses its kernel on the host, which takes longer than such a product.
     pub few_rows_bytes: Sourced<u64>,
     /// Quantized weights: the most rows of activations for which our matrix-unit kernels are fastest; 0 without such kernels.
-    pub strips_to: Sourced<u64>,
+    pub mma_tiles_to: Sourced<u64>,
     /// Quantized weights: the least rows of activations for which 64 x 64 tiles beat reading the weights again for every eight.
     pub tiles_from: Sourced<u64>,
     /// Quantized weights: the least rows of activations for which it pays to widen the weights to bf16 and let a BLAS multiply.
@@ -82,7 +82,7 @@ impl Architecture {
             value("rates", self.rates),
             value("bulk_copies", self.bulk_copies),
             value("few_rows_bytes", self.few_rows_bytes),
-            value("strips_to", self.strips_to),
+            value("mma_tiles_to", self.mma_tiles_to),
             value("tiles_from", self.tiles_from),
             value("widen_from", self.widen_from),
         ]
@@ -91,7 +91,7 @@ impl Architecture {
 
 /// For 14336 x 4096 on an H200, widening takes 80 us with its product for up to a hundred rows and 136 us for 512. The matrix-unit
 /// kernels take 11 us (Q2K) to 22 us (Q8_0) for eight rows and 16 to 33 us for every sixteen; so they end at 48, where widening begins.
-const NVIDIA_STRIPS: Sourced<u64> = h200(48);
+const NVIDIA_MMA_TILES: Sourced<u64> = h200(48);
 const NVIDIA_WIDEN: Sourced<Option<u64>> = h200(Some(49));
 /// For 14336 x 4096 on an H200, eight rows take 30 to 50 us where a tile of 64 takes 150.
 const TILES: u64 = 25;
@@ -100,7 +100,7 @@ const TILES: u64 = 25;
 const NVIDIA_FEW_ROWS: Sourced<u64> = h200(6 << 20);
 
 const LIKE_THE_H200: &str = "nobody has measured it; as on an H200";
-const NO_STRIPS: Sourced<u64> = argued(
+const NO_MMA_TILES: Sourced<u64> = argued(
     0,
     "AMD's matrix units take sixteen rows at least and other shares of the operands; kernels for them are not written",
 );
@@ -133,7 +133,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
-        strips_to: sheet(0, "CUDA programming guide: m16n8k32 of bytes since compute capability 8.0"),
+        mma_tiles_to: sheet(0, "CUDA programming guide: m16n8k32 of bytes since compute capability 8.0"),
         tiles_from: argued(TILES, LIKE_THE_H200),
         widen_from: sheet(None, "CUDA programming guide: bf16 since compute capability 8.0"),
     },
@@ -145,7 +145,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
-        strips_to: argued(48, LIKE_THE_H200),
+        mma_tiles_to: argued(48, LIKE_THE_H200),
         tiles_from: argued(TILES, LIKE_THE_H200),
         widen_from: argued(Some(49), LIKE_THE_H200),
     },
@@ -157,7 +157,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(67.0, 67.0, 4.8, "H200"),
         bulk_copies: sheet(true, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: NVIDIA_FEW_ROWS,
-        strips_to: NVIDIA_STRIPS,
+        mma_tiles_to: NVIDIA_MMA_TILES,
         tiles_from: h200(TILES),
         widen_from: NVIDIA_WIDEN,
     },
@@ -170,7 +170,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(14.7, 7.4, 1.0, "MI60"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
-        strips_to: argued(0, "no matrix units"),
+        mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
     },
@@ -182,7 +182,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(46.1, 11.5, 1.2, "MI100"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: argued(Some(33), "as on gfx90a, with bf16 at half the rate"),
     },
@@ -194,7 +194,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(45.3, 45.3, 1.6, "MI210, half an MI250X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
     },
@@ -206,7 +206,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(163.4, 163.4, 5.3, "MI300X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
     },
@@ -218,7 +218,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(157.3, 78.6, 8.0, "MI355X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
     },
@@ -230,7 +230,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(9.8, 0.61, 0.45, "RX 5700 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
-        strips_to: argued(0, "no matrix units"),
+        mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
     },
@@ -242,7 +242,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(23.0, 1.44, 0.512, "RX 6900 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
-        strips_to: argued(0, "no matrix units"),
+        mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
     },
@@ -254,7 +254,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(61.4, 1.92, 0.96, "RX 7900 XTX"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: RDNA_WIDEN,
     },
@@ -266,7 +266,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(48.7, 0.76, 0.64, "RX 9070 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
-        strips_to: NO_STRIPS,
+        mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: RDNA_WIDEN,
     },
@@ -278,7 +278,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 0.1, f64: 0.05, memory: 0.02 }, "two cores"),
         bulk_copies: argued(false, "a processor has no such instruction"),
         few_rows_bytes: argued(16 << 10, "nothing to gain; small, so that the tests see both sides"),
-        strips_to: argued(16, "only where the tests plan as on a GPU, and small, so that they see all kernels"),
+        mma_tiles_to: argued(16, "only where the tests plan as on a GPU, and small, so that they see all kernels"),
         tiles_from: argued(TILES, "only where the tests plan as on a GPU"),
         widen_from: argued(Some(25), "only where the tests plan as on a GPU"),
     },

@@ -1,7 +1,7 @@
 //! A mixture of experts over quantized weights: each pair of (activation, expert) is a product with the expert's own matrix.
 
 use super::convert::id_list;
-use super::product::{ActivationRows, Arrangement, Target, Teams};
+use super::product::{ActivationRows, Arrangement, ProductTarget, Teams};
 use super::{output_code, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -14,7 +14,7 @@ use hip::{DevicePtr, Error, LaunchConfig, Result};
 /// Pairs that one block takes when the route is sorted by expert.
 const SORTED_PAIRS: u64 = 4;
 /// Rows of weights that a team takes together: for single pairs, and for several.
-const SINGLE_ROWS: u64 = 2;
+const PAIR_ROWS: u64 = 2;
 const SORTED_ROWS: u64 = 1;
 /// The most blocks along the second axis of a grid.
 const GRID_Y: u64 = 65_535;
@@ -100,7 +100,7 @@ impl Kernels {
             )));
         }
         fits(OPERATION, "the result", out.count(), pairs * rows, out.dtype(), out.dtype())?;
-        let target = Target { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
+        let target = ProductTarget { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
         if out.count() == 0 {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Kernels {
         let quantized = self.quantize_activations(activations, &batch, Arrangement::of(format))?;
         // A sorted route is worth the wider kernel once experts have several pairs each.
         let sorted = routing.slots.is_some() && pairs >= 2 * expert_count;
-        let (ending, each, team_rows) = if sorted { ("_4", SORTED_PAIRS, SORTED_ROWS) } else { ("_1", 1, SINGLE_ROWS) };
+        let (ending, each, team_rows) = if sorted { ("_4", SORTED_PAIRS, SORTED_ROWS) } else { ("_1", 1, PAIR_ROWS) };
         let blocks = (pairs as u64).div_ceil(each);
         if blocks > GRID_Y {
             return Err(Error::refused(format!(

@@ -1,13 +1,13 @@
 //! Quantized weights: the block formats and a borrowed matrix of them. What is done with them is in the files beside this
 //! one: `convert` (to and from floating point, rows by id), `plan` (which kernels multiply), `product` (times activations),
-//! `single` (times one row of them), `strips` (times a few, on matrix units), `experts` (the same, routed).
+//! `one_row` (times one row of them), `mma_tiles` (times a few, on matrix units), `experts` (the same, routed).
 
 mod convert;
 mod experts;
+mod mma_tiles;
+mod one_row;
 mod plan;
 mod product;
-mod single;
-mod strips;
 
 pub use experts::Routing;
 pub use plan::ProductPlan;
@@ -249,10 +249,10 @@ impl Kernels {
 pub(crate) fn shared() -> Vec<(String, u64)> {
     let codes = [("FLOAT_F32", DType::F32), ("FLOAT_F16", DType::F16), ("FLOAT_BF16", DType::BF16)];
     let codes = codes.map(|(name, dtype)| (name.to_owned(), u64::from(output_code("", dtype).expect("a float"))));
-    let lists = [product::shared(), experts::shared(), single::shared(), strips::shared(), convert::shared()];
+    let lists = [product::shared(), experts::shared(), one_row::shared(), mma_tiles::shared(), convert::shared()];
     let mut all: Vec<_> = lists.into_iter().flatten().chain(codes).collect();
     for format in BlockFormat::ALL.into_iter().filter(|format| !format.is_plain()) {
-        let (folded, (zero, has_offset)) = (strips::folded_zero(format), format.zero());
+        let (folded, (zero, has_offset)) = (mma_tiles::folded_zero(format), format.zero());
         let facts = [
             ("ELEMENTS", format.block_size() as u64),
             ("BYTES", format.block_bytes() as u64),
@@ -260,11 +260,11 @@ pub(crate) fn shared() -> Vec<(String, u64)> {
             ("ZERO", zero as u64),
             ("HAS_OFFSET", u64::from(has_offset)),
             ("FOLDS", u64::from(folded.is_some())),
-            ("Record", single::record_bytes(format) as u64),
-            ("SINGLE_ROWS_STAGED", single::together(format, true)),
-            ("SINGLE_ROWS_LOADED", single::together(format, false)),
-            ("STRIPS_TOGETHER 1", strips::together(format, 1) as u64),
-            ("STRIPS_TOGETHER 2", strips::together(format, 2) as u64),
+            ("Record", one_row::record_bytes(format) as u64),
+            ("TEAM_ROWS_STAGED", one_row::together(format, true)),
+            ("TEAM_ROWS_LOADED", one_row::together(format, false)),
+            ("MMA_TILES_TOGETHER 1", mma_tiles::together(format, 1) as u64),
+            ("MMA_TILES_TOGETHER 2", mma_tiles::together(format, 2) as u64),
         ];
         all.extend(facts.map(|(fact, value)| (format!("{format} {fact}"), value)));
         all.extend(folded.map(|zero| (format!("{format} FOLDED_ZERO"), zero as u64)));

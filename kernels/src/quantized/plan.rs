@@ -1,8 +1,8 @@
 //! Which kernels multiply quantized weights with activations: decided here, once for a product, and by nobody else. From which
 //! number of rows on each is the fastest stands in the table of architectures (`profile/table.rs`).
 
-use super::single::SINGLE_MOST;
-use super::strips::STRIPS_LONGEST;
+use super::mma_tiles::MMA_TILES_LONGEST;
+use super::one_row::ONE_ROW_LONGEST;
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::profile::Profile;
@@ -13,9 +13,9 @@ pub enum ProductPlan {
     /// The weights are floats: sums of plain products.
     Floats,
     /// One row of activations, in one launch.
-    Single,
+    OneRow,
     /// A few rows, on matrix units, sixteen rows of weights by eight of activations.
-    Strips,
+    MmaTiles,
     /// Dot products of bytes; the weights are read again for every eight rows.
     MatVec,
     /// Tiles of 64 x 64, dot products of bytes.
@@ -30,8 +30,8 @@ impl ProductPlan {
         let (columns, plain) = (weights.columns(), weights.format().is_plain());
         plain == (self == ProductPlan::Floats)
             && match self {
-                ProductPlan::Single => count <= 1 && columns <= SINGLE_MOST,
-                ProductPlan::Strips => columns <= STRIPS_LONGEST,
+                ProductPlan::OneRow => count <= 1 && columns <= ONE_ROW_LONGEST,
+                ProductPlan::MmaTiles => columns <= MMA_TILES_LONGEST,
                 ProductPlan::Widened => false,
                 ProductPlan::Floats | ProductPlan::MatVec | ProductPlan::Tiles => true,
             }
@@ -53,15 +53,15 @@ impl Profile {
         if arch.widen_from.value.is_some_and(|least| count >= least) && blas() {
             return ProductPlan::Widened;
         }
-        let strips_to = if self.planning.without_matrix_units { 0 } else { arch.strips_to.value };
-        if (2..=strips_to).contains(&count) && columns <= STRIPS_LONGEST {
-            return ProductPlan::Strips;
+        let mma_tiles_to = if self.planning.without_matrix_units { 0 } else { arch.mma_tiles_to.value };
+        if (2..=mma_tiles_to).contains(&count) && columns <= MMA_TILES_LONGEST {
+            return ProductPlan::MmaTiles;
         }
         if count >= arch.tiles_from.value {
             return ProductPlan::Tiles;
         }
-        if count == 1 && columns <= SINGLE_MOST {
-            return ProductPlan::Single;
+        if count == 1 && columns <= ONE_ROW_LONGEST {
+            return ProductPlan::OneRow;
         }
         ProductPlan::MatVec
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::profile::Planning;
 
-    /// The plans for 1 to 1024 rows, as ranges: `1:Single 2-48:Strips 49-1024:Widened`.
+    /// The plans for 1 to 1024 rows, as ranges: `1:OneRow 2-48:MmaTiles 49-1024:Widened`.
     fn plans(profile: &Profile, columns: usize, blas: bool) -> String {
         let mut runs: Vec<(usize, usize, ProductPlan)> = Vec::new();
         for count in 1..=1024 {
@@ -105,25 +105,25 @@ mod tests {
     const PLANS: [(&[&str], &str, &str); 6] = [
         (
             &["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"],
-            "1:Single 2-48:Strips 49-1024:Widened",
-            "1:Single 2-48:Strips 49-1024:Tiles",
+            "1:OneRow 2-48:MmaTiles 49-1024:Widened",
+            "1:OneRow 2-48:MmaTiles 49-1024:Tiles",
         ),
         (
             &["sm_75", "gfx906", "gfx1010", "gfx1030"],
-            "1:Single 2-24:MatVec 25-1024:Tiles",
-            "1:Single 2-24:MatVec 25-1024:Tiles",
+            "1:OneRow 2-24:MatVec 25-1024:Tiles",
+            "1:OneRow 2-24:MatVec 25-1024:Tiles",
         ),
-        (&["gfx908"], "1:Single 2-24:MatVec 25-32:Tiles 33-1024:Widened", "1:Single 2-24:MatVec 25-1024:Tiles"),
-        (&["gfx90a", "gfx942", "gfx950"], "1:Single 2-16:MatVec 17-1024:Widened", "1:Single 2-24:MatVec 25-1024:Tiles"),
+        (&["gfx908"], "1:OneRow 2-24:MatVec 25-32:Tiles 33-1024:Widened", "1:OneRow 2-24:MatVec 25-1024:Tiles"),
+        (&["gfx90a", "gfx942", "gfx950"], "1:OneRow 2-16:MatVec 17-1024:Widened", "1:OneRow 2-24:MatVec 25-1024:Tiles"),
         (
             &["gfx1100", "gfx1151", "gfx1201"],
-            "1:Single 2-24:MatVec 25-127:Tiles 128-1024:Widened",
-            "1:Single 2-24:MatVec 25-1024:Tiles",
+            "1:OneRow 2-24:MatVec 25-127:Tiles 128-1024:Widened",
+            "1:OneRow 2-24:MatVec 25-1024:Tiles",
         ),
         (
             &["host"],
-            "1:Single 2-16:Strips 17-24:MatVec 25-1024:Widened",
-            "1:Single 2-16:Strips 17-24:MatVec 25-1024:Tiles",
+            "1:OneRow 2-16:MmaTiles 17-24:MatVec 25-1024:Widened",
+            "1:OneRow 2-16:MmaTiles 17-24:MatVec 25-1024:Tiles",
         ),
     ];
 
@@ -132,19 +132,19 @@ mod tests {
         for (archs, with, without) in PLANS {
             for arch in archs {
                 let profile = Profile::example(arch);
-                for columns in [256, 4096, SINGLE_MOST] {
+                for columns in [256, 4096, ONE_ROW_LONGEST] {
                     assert_eq!(plans(&profile, columns, true), with, "{arch} {columns}");
                     assert_eq!(plans(&profile, columns, false), without, "{arch} {columns}");
                 }
                 // Rows that are too long for the kernel of one row, and for matrix units too.
-                for columns in [SINGLE_MOST + 256, STRIPS_LONGEST] {
-                    let long = with.replace("1:Single 2-24:MatVec", "1-24:MatVec");
-                    let long = long.replace("1:Single 2-16:MatVec", "1-16:MatVec").replace("Single", "MatVec");
+                for columns in [ONE_ROW_LONGEST + 256, MMA_TILES_LONGEST] {
+                    let long = with.replace("1:OneRow 2-24:MatVec", "1-24:MatVec");
+                    let long = long.replace("1:OneRow 2-16:MatVec", "1-16:MatVec").replace("OneRow", "MatVec");
                     assert_eq!(plans(&profile, columns, true), long, "{arch} {columns}");
                 }
             }
         }
-        let longest = |arch: &str, blas| plans(&Profile::example(arch), STRIPS_LONGEST + 256, blas);
+        let longest = |arch: &str, blas| plans(&Profile::example(arch), MMA_TILES_LONGEST + 256, blas);
         assert_eq!(longest("sm_90", true), "1-24:MatVec 25-48:Tiles 49-1024:Widened");
         assert_eq!(longest("sm_90", false), "1-24:MatVec 25-1024:Tiles");
         assert_eq!(longest("host", true), "1-24:MatVec 25-1024:Widened");
@@ -161,7 +161,7 @@ mod tests {
     fn tests_can_do_without_matrix_units_and_a_blas_is_asked_only_where_it_pays() {
         let profile = Profile::example("sm_90");
         let without = profile.planned(Planning { without_matrix_units: true, ..Default::default() });
-        assert_eq!(plans(&without, 4096, false), "1:Single 2-24:MatVec 25-1024:Tiles");
+        assert_eq!(plans(&without, 4096, false), "1:OneRow 2-24:MatVec 25-1024:Tiles");
         let mut asked = false;
         profile.product(BlockFormat::Q8_0, 4096, 48, || {
             asked = true;

@@ -2,8 +2,8 @@
 //! activations become bytes, then the kernel multiplies. Two launches and one buffer from the stream's pool, whatever the dtype and
 //! the strides of the activations. Nothing waits.
 
+use super::one_row::ActivationRow;
 use super::plan::ProductPlan;
-use super::single::ActivationRow;
 use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
 use crate::kernels::{fits, one_stream, Kernels};
@@ -97,7 +97,7 @@ impl Arrangement {
 /// Where a result goes and of which dtype it is (`Output` in `hip/quantized/mat_vec.h`, which ends in four bytes of padding).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(super) struct Target {
+pub(super) struct ProductTarget {
     pub at: DevicePtr<u8>,
     pub code: u32,
     pub unused: u32,
@@ -208,7 +208,7 @@ impl Kernels {
         const OPERATION: &str = "quantized matmul";
         let batch = ActivationRows::of(OPERATION, activations, weights.columns())?;
         fits(OPERATION, "the result", out.count(), batch.count * weights.rows(), out.dtype(), out.dtype())?;
-        let target = Target { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
+        let target = ProductTarget { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
         one_stream(out.stream(), &[activations])?;
         weights.on(out.stream())?;
         let plan = plan.unwrap_or_else(|| self.plan_product(weights, batch.count, || false));
@@ -226,11 +226,11 @@ impl Kernels {
         }
         match plan {
             ProductPlan::Floats => self.plain_matmul(weights, activations, &batch, target, out),
-            ProductPlan::Strips => self.strips(weights, activations, &batch, target, out),
-            ProductPlan::Single => {
+            ProductPlan::MmaTiles => self.mma_tiles(weights, activations, &batch, target, out),
+            ProductPlan::OneRow => {
                 let code = output_code(OPERATION, activations.dtype())?;
                 let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
-                self.single(weights, row, target, out)
+                self.one_row(weights, row, target, out)
             }
             ProductPlan::MatVec => self.mat_vec(weights, activations, &batch, target, out),
             // `suits` leaves only tiles.
@@ -244,7 +244,7 @@ impl Kernels {
         weights: &Blocks<'_>,
         activations: &Operand<'_>,
         batch: &ActivationRows,
-        target: Target,
+        target: ProductTarget,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
@@ -263,7 +263,7 @@ impl Kernels {
         weights: &Blocks<'_>,
         activations: &Operand<'_>,
         batch: &ActivationRows,
-        target: Target,
+        target: ProductTarget,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
@@ -281,7 +281,7 @@ impl Kernels {
         for first in (0..count).step_by((each * GRID_Y) as usize) {
             let part = (count - first).min(each * GRID_Y);
             let grid = (teams.blocks, part.div_ceil(each) as u32);
-            let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
+            let target = ProductTarget { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
             let from = quantized.at_row(first as usize);
             let args = (weights.ptr(), from, target, rows as u32, columns as u32, part as u32, teams.log2);
             // SAFETY: the parameters of `mat_vec_*` in `hip/quantized.hip`; weights, activations and result have `rows`,
@@ -331,7 +331,7 @@ impl Kernels {
         weights: &Blocks<'_>,
         activations: &Operand<'_>,
         batch: &ActivationRows,
-        target: Target,
+        target: ProductTarget,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, count) = (weights.rows() as u64, weights.columns(), batch.count as u64);
@@ -356,7 +356,7 @@ impl Kernels {
         for first in (0..count).step_by((PLAIN_COLUMNS * GRID_Y) as usize) {
             let part = (count - first).min(PLAIN_COLUMNS * GRID_Y);
             let grid = (teams.blocks, part.div_ceil(PLAIN_COLUMNS) as u32);
-            let target = Target { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
+            let target = ProductTarget { at: out.ptr().offset((first * rows) as usize * out.dtype().size()), ..target };
             let from = gathered.ptr().offset(first as usize * columns);
             let args = (weights.ptr(), from, target, rows as u32, columns as u32, part as u32, teams.log2);
             // SAFETY: the parameters of `mat_vec_*` for float weights in `hip/quantized.hip`; weights, activations and result
@@ -408,5 +408,5 @@ crate::shared::shared! {
     ]
     "Activations": Activations { bytes, steps, pitch }
     "QuantizedRows": QuantizedRows { bytes, steps, blocks_per_row, block_count, pitch, arrangement, wide }
-    "Output": Target { at, code }
+    "Output": ProductTarget { at, code }
 }

@@ -108,7 +108,7 @@ fn looks_up_rows(bench: &Bench, random: &mut Random, format: BlockFormat) {
 /// How many activations share a step.
 const STEP: usize = 32;
 
-/// The same in products of a few of them, where strips take chunks of 256 of these formats as integers.
+/// The same in products of a few of them, where tiles take chunks of 256 of these formats as integers.
 fn step_of(format: BlockFormat, batch: usize) -> usize {
     match format {
         BlockFormat::Q2K | BlockFormat::Q3K if (2..=48).contains(&batch) => 256,
@@ -398,7 +398,7 @@ fn refuses(bench: &Bench) {
     // A plan for other weights, for one row only, and for a BLAS.
     let values = bench.stream.zeros::<f32>(2 * 256).expect("memory");
     let activations = Operand::new(&values, DType::F32, 0, &[2, 256], &[256, 1]).expect("fits");
-    for plan in [ProductPlan::Floats, ProductPlan::Single, ProductPlan::Widened] {
+    for plan in [ProductPlan::Floats, ProductPlan::OneRow, ProductPlan::Widened] {
         let mut memory = bench.stream.zeros::<u8>(8 * 4).expect("memory");
         let mut out = Output::new(&mut memory, DType::F32, 0, 8).expect("fits");
         let result = bench.kernels.quantized_matmul_by(plan, &blocks, &activations, &mut out);

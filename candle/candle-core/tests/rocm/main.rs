@@ -3,6 +3,7 @@
 
 mod bench;
 mod calls;
+mod captures;
 mod devices;
 mod errors;
 mod exact;

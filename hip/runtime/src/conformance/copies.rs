@@ -131,7 +131,7 @@ pub(super) fn fills(bench: &Bench) -> Result<Done> {
 }
 
 pub(super) fn small_uploads_outrun_the_device(bench: &Bench) -> Result<Done> {
-    // The device is asleep while more is uploaded than the staging memory holds: none of it may be overwritten early.
+    // The device is asleep while more is uploaded than the upload ring holds: none of it may be overwritten early.
     let mut slow = bench.stream.zeros::<i32>(1)?;
     bench.launch("sleep_then_write", LaunchConfig::new(1, 1), &(&mut slow, 1i32, LONG_TICKS))?;
     let mut buffers = Vec::new();

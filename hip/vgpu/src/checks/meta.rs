@@ -95,6 +95,61 @@ pub(crate) struct Waits {
     pub scalar: Option<u8>,
 }
 
+/// Cache control, by what it does for the order of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// Caches forget all that another block of the device may have changed.
+    InvalidateDevice,
+    /// The cache behind that of the compute unit does (gfx10, gfx11).
+    InvalidateGl1,
+    /// The compute unit's own does (gfx10, gfx11).
+    InvalidateGl0,
+    /// Caches forget what another wave of the block may have changed.
+    InvalidateBlock,
+    /// What was stored goes where the whole device sees it (gfx942, gfx12).
+    WriteBack,
+    /// Both.
+    WriteBackInvalidate,
+}
+
+impl Cache {
+    /// Part of what lets a block see what others released.
+    pub fn acquires(self) -> bool {
+        !matches!(self, Self::InvalidateBlock | Self::InvalidateGl0 | Self::WriteBack)
+    }
+
+    fn of(inst: &Inst) -> Option<Self> {
+        // gfx12: 0 the unit, 1 the engine, 2 the device, 3 the system.
+        let scope = inst.cache >> 3 & 3;
+        match inst.op {
+            Name::BUFFER_WBINVL1 | Name::BUFFER_WBINVL1_VOL => Some(Self::InvalidateDevice),
+            Name::BUFFER_GL1_INV => Some(Self::InvalidateGl1),
+            Name::BUFFER_GL0_INV => Some(Self::InvalidateGl0),
+            // gfx942: sc1 is the device, sc0 alone the block.
+            Name::BUFFER_INV if inst.cache & 16 != 0 => Some(Self::InvalidateDevice),
+            Name::BUFFER_INV => Some(Self::InvalidateBlock),
+            Name::BUFFER_WBL2 => Some(Self::WriteBack),
+            Name::GLOBAL_INV if scope >= 2 => Some(Self::InvalidateDevice),
+            Name::GLOBAL_INV if scope == 1 => Some(Self::InvalidateBlock),
+            Name::GLOBAL_WB if scope >= 2 => Some(Self::WriteBack),
+            Name::GLOBAL_WBINV if scope >= 2 => Some(Self::WriteBackInvalidate),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a load bypasses the caches that other blocks do not share: what compilers make of an atomic load.
+fn is_coherent(arch: Arch, cache: u8) -> bool {
+    match arch {
+        // glc without slc, which together are a hint that the data are used once.
+        Arch::Gfx90a => cache & 3 == 1,
+        Arch::Gfx942 => cache & 16 != 0,
+        Arch::Gfx1030 => cache & 5 == 5,
+        Arch::Gfx1100 => cache & 1 != 0,
+        Arch::Gfx1201 => cache >> 3 & 3 >= 2,
+    }
+}
+
 /// What the checks know of an operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meta {
@@ -114,6 +169,9 @@ pub(crate) struct Meta {
     pub is_store: bool,
     pub is_barrier: bool,
     pub waits: Option<Waits>,
+    pub cache: Option<Cache>,
+    /// A load that is not served by a cache that other blocks do not share: an atomic one.
+    pub coherent: bool,
     /// The halves of a dual instruction, whose results depend on their own operands only.
     pub halves: Option<Box<[Meta; 2]>>,
 }
@@ -261,6 +319,8 @@ impl Meta {
             _ => {}
         }
         self.waits = waits(generation, inst.op, inst.imm as u32);
+        self.cache = Cache::of(inst);
+        self.coherent = self.class == Class::Load && is_coherent(arch, inst.cache);
     }
 }
 

@@ -1,23 +1,30 @@
 //! What a card cannot check. The run loop calls in here before and after each instruction, with what predecoding knows of
 //! it; handlers of memory instructions report their addresses.
 
+mod cells;
+mod global;
+mod local;
 pub(crate) mod meta;
-mod races;
+mod order;
+pub(crate) mod quick;
 mod undefined;
 mod waits;
 
 use crate::exec::machine::Machine;
 use crate::memory::{load_u32, load_u8, shadow, store_u32, store_u8, Span};
 use crate::program::Program;
-use crate::wave::{scalar, Flow, Op, Slot, Wave};
-use races::Touch;
+use crate::wave::{scalar, Flow, Op, State, Wave};
+pub(crate) use global::Shadow;
+use meta::Meta;
+pub(crate) use order::Rules;
+use quick::{flags, ROWS};
 
 /// Which checks are on. Accesses to memory are always checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checks {
     /// Undefined values where they matter.
     pub undefined: bool,
-    /// Races in local memory between barriers.
+    /// Races: in local memory between barriers, in global memory between waves and between blocks.
     pub races: bool,
     /// Results used before their wait counter.
     pub waits: bool,
@@ -33,41 +40,62 @@ impl Checks {
 }
 
 /// What the checks remember of a wave.
-#[derive(Default)]
 pub(crate) struct Watch {
-    /// Lanes of each row that are defined.
-    defined: Vec<u64>,
-    /// Bits of each scalar register that are defined.
-    bits: Vec<u32>,
+    /// Lanes of each row that are defined and have arrived.
+    rows: Box<[u64; ROWS]>,
+    /// Bits of each scalar register that are.
+    bits: [u32; 128],
     /// The condition code is defined.
     scc: bool,
+    /// The lanes that there are.
+    all_lanes: u64,
     pending: Vec<waits::Pending>,
     pending_rows: [u64; 9],
     pending_scalars: u128,
+    progress: order::Progress,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            rows: Box::new([0; ROWS]),
+            bits: [0; 128],
+            scc: false,
+            all_lanes: 0,
+            pending: Vec::new(),
+            pending_rows: [0; 9],
+            pending_scalars: 0,
+            progress: order::Progress::default(),
+        }
+    }
 }
 
 impl Watch {
-    /// A wave starts: nothing is defined but what the hardware sets.
-    pub fn start(&mut self, rows: usize, item_rows: usize, scalars: impl Iterator<Item = usize>) {
-        self.defined.clear();
-        self.defined.resize(rows, 0);
-        for row in self.defined.iter_mut().take(item_rows) {
-            *row = u64::MAX;
-        }
-        self.bits.clear();
-        self.bits.resize(128, 0);
-        for n in scalars {
+    /// A wave starts: nothing is defined but what the hardware sets. Without the check for it, everything is.
+    pub fn start(
+        &mut self,
+        on: Checks,
+        all_lanes: u64,
+        rows: usize,
+        item_rows: usize,
+        scalars: impl Iterator<Item = usize>,
+    ) {
+        let undefined = if on.undefined { 0 } else { u64::MAX };
+        self.rows[..rows.min(ROWS)].fill(undefined);
+        self.rows[..item_rows.min(ROWS)].fill(u64::MAX);
+        self.rows[ROWS - 1] = u64::MAX;
+        self.bits.fill(undefined as u32);
+        for n in scalars.chain([scalar::NULL, scalar::EXEC, scalar::EXEC + 1].map(usize::from)) {
             if let Some(bits) = self.bits.get_mut(n) {
                 *bits = u32::MAX;
             }
         }
-        for n in [scalar::NULL, scalar::EXEC, scalar::EXEC + 1] {
-            self.bits[usize::from(n)] = u32::MAX;
-        }
-        self.scc = false;
+        self.scc = !on.undefined;
+        self.all_lanes = all_lanes;
         self.pending.clear();
         self.pending_rows = [0; 9];
         self.pending_scalars = 0;
+        self.progress.start();
     }
 }
 
@@ -75,14 +103,13 @@ impl Watch {
 #[derive(Default)]
 pub(crate) struct Tracker {
     pub on: Checks,
-    /// Barriers passed, plus one.
-    epoch: u32,
-    tags: Vec<races::Tag>,
-    /// Bytes of each word of local memory that were written with something defined, a bit each.
-    lds_defined: Vec<u8>,
+    local: local::Local,
+    global: global::Global,
     outcome: undefined::Outcome,
     /// Of the second half of a dual instruction.
     second: undefined::Outcome,
+    /// What is known of the running instruction.
+    flags: u16,
     /// Lanes of the running load that got something undefined.
     undefined_lanes: u64,
     /// Lanes of the running store whose data are defined.
@@ -90,44 +117,70 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// A block starts.
-    pub fn start(&mut self, lds_bytes: usize) {
-        // Epochs go on from block to block, so that old tags need no clearing.
-        self.epoch = self.epoch.wrapping_add(1).max(1);
-        if self.on.races {
-            self.tags.resize(lds_bytes.div_ceil(4), races::Tag::default());
+    /// A block starts, counted through the grid, with so many waves.
+    pub fn start(&mut self, lds_bytes: usize, shadow: Option<&Shadow>, rules: Rules, block: u64, waves: usize) {
+        if self.on.any() {
+            self.local.start(lds_bytes, waves);
         }
-        if self.on.undefined {
-            self.lds_defined.clear();
-            self.lds_defined.resize(lds_bytes.div_ceil(4), 0);
+        if let Some(shadow) = shadow {
+            self.global.start(shadow, rules, block, waves);
+        }
+    }
+
+    /// Code that is about to run has, or has not, an instruction that lets a block see what others released.
+    pub fn may_acquire(&mut self, acquires: bool, first: bool) {
+        self.global.acquires = acquires || !first && self.global.acquires;
+    }
+
+    /// All waves of the block have met.
+    pub fn passed_barrier<const L: usize>(&mut self, waves: &mut [Wave<L>]) {
+        if self.on.any() {
+            self.local.passed_barrier();
+        }
+        if self.on.races {
+            self.global.meet(waves.iter_mut().map(|wave| (&mut wave.watch.progress, wave.state == State::Ended)));
         }
     }
 }
 
 impl Machine<'_> {
-    /// An access of all active lanes to global memory, inside of one span.
+    /// An access of all active lanes to global memory, inside of one span. False: a check has something to say.
     #[inline(always)]
+    #[must_use]
     pub fn note_global<const L: usize>(
+        &mut self,
+        addresses: &[u64; L],
+        w: &mut Wave<L>,
+        bytes: usize,
+        write: bool,
+        span: Span,
+    ) -> bool {
+        if self.counting {
+            self.counters.global(self.arch, addresses, w.exec, bytes, write);
+        }
+        if !span.shadow.is_null() && (write || self.tracker.on.undefined) {
+            self.shadow_lanes(addresses, w, bytes, write, span);
+        }
+        self.touch_lanes(w, addresses, bytes, write, span)
+    }
+
+    /// The shadow of all lanes' accesses.
+    #[inline(never)]
+    fn shadow_lanes<const L: usize>(
         &mut self,
         addresses: &[u64; L],
         w: &Wave<L>,
         bytes: usize,
         write: bool,
         span: Span,
-        _data: Slot,
     ) {
-        if self.counting {
-            self.counters.global(self.arch, addresses, w.exec, bytes, write);
-        }
-        if !span.shadow.is_null() && (write || self.tracker.on.undefined) {
-            for lane in w.active() {
-                self.shadow_access(lane, addresses[lane], bytes, write, span);
-            }
+        for lane in w.active() {
+            self.shadow_access(lane, addresses[lane], bytes, write, span);
         }
     }
 
     /// The shadow of one lane's access.
-    #[inline(never)]
+    #[inline(always)]
     fn shadow_access(&mut self, lane: usize, address: u64, bytes: usize, write: bool, span: Span) {
         const ALL_WRITTEN: u32 = u32::from_ne_bytes([shadow::WRITTEN; 4]);
         let at = span.shadow as u64 + (address - span.start);
@@ -156,18 +209,36 @@ impl Machine<'_> {
         }
     }
 
-    /// An access of one lane to global memory.
-    pub fn note_lane(&mut self, lane: usize, address: u64, bytes: usize, write: bool, span: Span, _data: Slot) {
+    /// An access of one lane to global memory. False: a check has something to say.
+    #[must_use]
+    pub fn note_lane<const L: usize>(
+        &mut self,
+        lane: usize,
+        address: u64,
+        w: &mut Wave<L>,
+        bytes: usize,
+        write: bool,
+        span: Span,
+    ) -> bool {
         if self.counting {
             self.counters.global(self.arch, &[address], 1, bytes, write);
         }
         if !span.shadow.is_null() && (write || self.tracker.on.undefined) {
             self.shadow_access(lane, address, bytes, write, span);
         }
+        self.touch_lane(w, lane, address, bytes, write, span)
     }
 
-    /// An atomic of one lane on global memory.
-    pub fn note_atomic<const L: usize>(&mut self, lane: usize, address: u64, bytes: usize, span: Span, _op: &Op<L>) {
+    /// An atomic of one lane on global memory: `update` changes the word and says what it was. `None`: a check has something to say.
+    pub fn note_atomic<const L: usize, R>(
+        &mut self,
+        lane: usize,
+        address: u64,
+        w: &mut Wave<L>,
+        bytes: usize,
+        span: Span,
+        update: impl FnOnce() -> R,
+    ) -> Option<R> {
         if self.counting {
             self.counters.global(self.arch, &[address], 1, bytes, true);
         }
@@ -177,87 +248,7 @@ impl Machine<'_> {
             }
             self.shadow_access(lane, address, bytes, true, span);
         }
-    }
-
-    /// An access of all active lanes to local memory. False: a check has something to say.
-    #[inline(always)]
-    #[must_use]
-    pub fn note_lds<const L: usize>(&mut self, addresses: &[u32; L], w: &Wave<L>, bytes: usize, write: bool) -> bool {
-        if self.counting {
-            self.counters.local(addresses, w.exec, bytes);
-        }
-        if self.tracker.on.races || self.tracker.on.undefined {
-            return self.watch_lds(addresses, w, bytes, if write { Touch::Write } else { Touch::Read });
-        }
-        true
-    }
-
-    /// Atomics on local memory. False: a check has something to say.
-    #[must_use]
-    pub fn note_lds_atomic<const L: usize>(&mut self, addresses: &[u32; L], w: &Wave<L>, bytes: usize) -> bool {
-        if self.counting {
-            self.counters.local(addresses, w.exec, bytes);
-        }
-        if self.tracker.on.races || self.tracker.on.undefined {
-            return self.watch_lds(addresses, w, bytes, Touch::Atomic);
-        }
-        true
-    }
-
-    #[inline(never)]
-    fn watch_lds<const L: usize>(&mut self, addresses: &[u32; L], w: &Wave<L>, bytes: usize, touch: Touch) -> bool {
-        let mut before = None;
-        for lane in w.active() {
-            let address = addresses[lane];
-            // Lanes that read the same word as the one before them add nothing.
-            if let (Touch::Read, Some((same, other))) = (touch, before) {
-                if same == address {
-                    self.tracker.undefined_lanes |= (self.tracker.undefined_lanes >> other & 1) << lane;
-                    continue;
-                }
-            }
-            before = Some((address, lane));
-            // The handler says what is wrong with it.
-            if !self.lds_holds(address, bytes) {
-                continue;
-            }
-            if self.tracker.on.races && self.touch(w.id, lane, address, bytes, touch) == Flow::Fail {
-                return false;
-            }
-            if !self.tracker.on.undefined {
-                continue;
-            }
-            let keep = touch == Touch::Write && self.tracker.data_lanes >> lane & 1 != 0;
-            if address.is_multiple_of(4) && bytes == 4 {
-                let Some(defined) = self.tracker.lds_defined.get_mut(address as usize / 4) else { continue };
-                match touch {
-                    Touch::Write => *defined = if keep { 15 } else { 0 },
-                    _ if *defined != 15 => self.tracker.undefined_lanes |= 1 << lane,
-                    _ => {}
-                }
-                continue;
-            }
-            let end = address.saturating_add(bytes as u32);
-            let mut at = address;
-            while at < end {
-                let next = (at / 4 + 1) * 4;
-                let mask = ((2u32 << ((end.min(next) - 1) % 4)) - (1 << (at % 4))) as u8;
-                let Some(defined) = self.tracker.lds_defined.get_mut(at as usize / 4) else { break };
-                match touch {
-                    Touch::Write if keep => *defined |= mask,
-                    Touch::Write => *defined &= !mask,
-                    _ if *defined & mask != mask => self.tracker.undefined_lanes |= 1 << lane,
-                    _ => {}
-                }
-                at = next;
-            }
-        }
-        true
-    }
-
-    /// All waves of the block have met.
-    pub fn passed_barrier(&mut self) {
-        self.tracker.epoch = self.tracker.epoch.wrapping_add(1).max(1);
+        self.touch_atomic(w, lane, address, bytes, span, update)
     }
 }
 
@@ -270,37 +261,119 @@ pub(crate) fn run_watched<const L: usize>(
     budget: u64,
 ) -> (Flow, u64) {
     let mut left = budget;
-    let on = machine.tracker.on;
     while left > 0 {
-        let Some(op) = program.ops.get(wave.pc) else { return (Flow::Fail, budget - left) };
-        let meta = &program.meta[wave.pc];
+        let (Some(op), Some(quick)) = (program.ops.get(wave.pc), program.quick.get(wave.pc)) else {
+            return (Flow::Fail, budget - left);
+        };
+        let at = wave.pc;
         wave.pc += 1;
         left -= 1;
         if machine.counting {
-            machine.counters.instructions[meta.class as usize] += 1;
-            if meta.vector {
-                machine.counters.lanes += L as u64;
-                machine.counters.active_lanes += u64::from(wave.exec.count_ones());
+            count(wave, &program.meta[at], machine);
+        }
+        let (exec, bits) = (wave.exec, quick.flags);
+        if bits & flags::SPECIAL != 0 && !special(wave, &program.meta[at], machine) {
+            return (Flow::Fail, budget - left);
+        }
+        let mut slow = false;
+        if bits & flags::IDLE == 0 {
+            let watch = &mut wave.watch;
+            let pending = !watch.pending.is_empty() && quick.overwrites(watch);
+            slow = bits & flags::SLOW != 0 || pending || !quick.all_defined(watch, exec);
+            if slow {
+                if !before(wave, op, &program.meta[at], machine) {
+                    return (Flow::Fail, budget - left);
+                }
+            } else if bits & flags::MEMORY != 0 {
+                machine.tracker.undefined_lanes = 0;
+                machine.tracker.data_lanes = u64::MAX;
+                machine.tracker.flags = bits;
+            } else if bits & flags::LOAD == 0 {
+                quick.define(watch, exec);
             }
         }
-        if on.waits && !waits::before(&mut wave.watch, meta, machine) {
-            return (Flow::Fail, budget - left);
-        }
-        if on.undefined && !undefined::before(wave, op, meta, machine) {
-            return (Flow::Fail, budget - left);
-        }
-        let exec = wave.exec;
         // SAFETY: the handler was picked for this CPU when the program was made.
         let flow = unsafe { (op.run)(wave, op, machine) };
-        if on.undefined {
-            undefined::after(wave, meta, machine, exec);
+        if slow {
+            after(wave, &program.meta[at], machine, exec);
+        } else if bits & flags::LOAD != 0 {
+            let undefined = if machine.tracker.on.undefined { machine.tracker.undefined_lanes } else { 0 };
+            quick.define_loaded(&mut wave.watch, exec, undefined);
         }
-        if on.waits {
-            waits::after(&mut wave.watch, meta);
+        if bits & flags::COUNTS != 0 {
+            if machine.tracker.on.waits {
+                waits::after(&mut wave.watch, &program.meta[at]);
+            }
+            if bits & flags::COHERENT != 0 {
+                machine.loaded_coherently(&mut wave.watch.progress);
+            }
         }
         if flow != Flow::Next {
             return (flow, budget - left);
         }
     }
     (Flow::Next, budget)
+}
+
+fn count<const L: usize>(wave: &Wave<L>, meta: &Meta, machine: &mut Machine<'_>) {
+    machine.counters.instructions[meta.class as usize] += 1;
+    if meta.vector {
+        machine.counters.lanes += L as u64;
+        machine.counters.active_lanes += u64::from(wave.exec.count_ones());
+    }
+}
+
+/// Waits, barriers, cache control. False: the machine has a failure.
+#[inline(never)]
+fn special<const L: usize>(wave: &mut Wave<L>, meta: &Meta, machine: &mut Machine<'_>) -> bool {
+    let (on, watch) = (machine.tracker.on, &mut wave.watch);
+    if let Some(waits) = &meta.waits {
+        if on.waits {
+            waits::wait(watch, waits);
+        }
+        if on.races {
+            watch.progress.wait(machine.tracker.global.rules, waits);
+        }
+    }
+    if let Some(cache) = meta.cache.filter(|_| on.races) {
+        watch.progress.cache(cache, machine.tracker.global.meeting.barrier);
+    }
+    !(meta.is_barrier && on.waits) || waits::barrier(watch, machine)
+}
+
+/// An operation that is not as simple as most: something is not defined, or has not arrived, or a rule of its own holds. False: the
+/// machine has a failure.
+#[inline(never)]
+fn before<const L: usize>(wave: &mut Wave<L>, op: &Op<L>, meta: &Meta, machine: &mut Machine<'_>) -> bool {
+    machine.tracker.undefined_lanes = 0;
+    machine.tracker.data_lanes = u64::MAX;
+    machine.tracker.flags = if meta.coherent { flags::COHERENT } else { 0 };
+    let on = machine.tracker.on;
+    (!on.waits || waits::before(&wave.watch, meta, machine))
+        && (!on.undefined || undefined::before(wave, op, meta, machine))
+}
+
+#[inline(never)]
+fn after<const L: usize>(wave: &mut Wave<L>, meta: &Meta, machine: &mut Machine<'_>, exec: u64) {
+    // A later load into a register that another one is on its way to adds to that one.
+    for found in meta.writes.iter().filter(|found| found.vector) {
+        for n in 0..found.dwords {
+            let row = found.index + u16::from(n);
+            if wave.watch.row_pending(row) {
+                wave.watch.rows[usize::from(row) % ROWS] = waits::eventual(&wave.watch, usize::from(row));
+            }
+        }
+    }
+    if machine.tracker.on.undefined {
+        undefined::after(wave, meta, machine, exec);
+    } else {
+        for found in &meta.writes {
+            for n in 0..usize::from(found.dwords) {
+                match (found.vector, usize::from(found.index) + n) {
+                    (true, row) => wave.watch.rows[row % ROWS] = u64::MAX,
+                    (false, bit) => wave.watch.bits[bit % 128] = u32::MAX,
+                }
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! are stored, an operand of an atomic.
 
 use super::meta::{Meta, Role, Rule, Use};
+use super::quick::ROWS;
 use super::Watch;
 use crate::count::Class;
 use crate::exec::machine::Machine;
@@ -35,8 +36,7 @@ fn complain(m: &mut Machine<'_>, what: &str, found: &Use, lane: Option<usize>) {
 fn lanes_of<const L: usize>(w: &Wave<L>, found: &Use) -> u64 {
     if found.vector {
         let at = usize::from(found.index);
-        (at..at + usize::from(found.dwords))
-            .fold(u64::MAX, |all, row| all & w.watch.defined.get(row).copied().unwrap_or(0))
+        (at..at + usize::from(found.dwords)).fold(u64::MAX, |all, row| all & w.watch.rows[row % ROWS])
     } else if found.role == Role::Mask {
         mask_bits(&w.watch, found.index, L)
     } else if scalar_bits(&w.watch, found) {
@@ -213,7 +213,7 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             let lanes = |n: usize| {
                 let slot = op.src[n];
                 match slot.kind {
-                    Kind::Row => watch.defined.get(usize::from(slot.index)).copied().unwrap_or(0),
+                    Kind::Row => watch.rows[usize::from(slot.index) % ROWS],
                     Kind::Scalar if watch.bits[usize::from(slot.index) & 127] != u32::MAX => 0,
                     _ => u64::MAX,
                 }
@@ -230,7 +230,7 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             for found in &meta.reads {
                 let all = lanes_of(w, found);
                 if found.dwords == 2 && found.vector {
-                    low &= watch.defined.get(usize::from(found.index)).copied().unwrap_or(0);
+                    low &= watch.rows[usize::from(found.index) % ROWS];
                     high &= all;
                 } else {
                     low &= all;
@@ -245,7 +245,7 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             let word = |slot: crate::wave::Slot, second: bool| {
                 let at = usize::from(slot.index) + usize::from(second);
                 match slot.kind {
-                    Kind::Row => watch.defined.get(at).copied().unwrap_or(0),
+                    Kind::Row => watch.rows[at % ROWS],
                     Kind::Scalar if watch.bits[at & 127] != u32::MAX => 0,
                     _ => u64::MAX,
                 }
@@ -270,13 +270,13 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
         }
         Rule::WriteLane => {
             let lane = w.s32(op.src[1]) as usize % L;
-            let old = watch.defined.get(usize::from(op.dst.index)).copied().unwrap_or(0);
+            let old = watch.rows[usize::from(op.dst.index) % ROWS];
             let all = meta.reads.iter().filter(|found| !found.vector).all(|found| scalar_bits(watch, found));
             result.low = if all { old | 1 << lane } else { old & !(1 << lane) };
         }
         Rule::Permute => {
             let row = |n: usize| match op.src[n].kind {
-                Kind::Row => watch.defined.get(usize::from(op.src[n].index)).copied().unwrap_or(0),
+                Kind::Row => watch.rows[usize::from(op.src[n].index) % ROWS],
                 _ => u64::MAX,
             };
             let (addresses, data) = (row(0), row(1));
@@ -308,7 +308,7 @@ fn note<const L: usize>(w: &mut Wave<L>, meta: &Meta, m: &Machine<'_>, exec: u64
     for found in &meta.writes {
         if found.vector {
             for n in 0..usize::from(found.dwords) {
-                let Some(row) = w.watch.defined.get_mut(usize::from(found.index) + n) else { continue };
+                let row = &mut w.watch.rows[(usize::from(found.index) + n) % ROWS];
                 if meta.rule == Rule::WriteLane {
                     *row = outcome.low;
                     continue;

@@ -46,6 +46,16 @@ impl Machine<'_> {
     }
 }
 
+/// The addresses of all lanes: a register and an offset. A loop, because `map` of an array this long is not made one.
+#[inline(always)]
+fn offset_by<const L: usize>(base: &[u32; L], offset: u32) -> [u32; L] {
+    let mut addresses = *base;
+    for address in &mut addresses {
+        *address = address.wrapping_add(offset);
+    }
+    addresses
+}
+
 /// Whether every active lane's bytes are inside: the usual case, looked at once.
 #[inline(always)]
 fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &[u32; L], bytes: usize) -> bool {
@@ -70,7 +80,7 @@ pub(crate) struct Store<const B: usize>;
 impl<const B: usize> Run for Load<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let addresses = row(w, op.src[0], 0).map(|address| address.wrapping_add(op.imm as u32));
+        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
         if !m.note_lds(&addresses, w, B, false) {
             return Flow::Fail;
         }
@@ -134,7 +144,7 @@ pub(crate) fn narrow<const B: usize>(value: u32, old: u32, bits: u32) -> u32 {
 impl<const B: usize> Run for Store<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let addresses = row(w, op.src[0], 0).map(|address| address.wrapping_add(op.imm as u32));
+        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
         if !m.note_lds(&addresses, w, B, true) {
             return Flow::Fail;
         }
@@ -197,7 +207,7 @@ impl<const B: usize> Run for Load2<B> {
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         let base = row(w, op.src[0], 0);
         for (half, offset) in pair_offsets(op).into_iter().enumerate() {
-            let addresses = base.map(|address| address.wrapping_add(offset));
+            let addresses = offset_by(&base, offset);
             if !m.note_lds(&addresses, w, B, false) {
                 return Flow::Fail;
             }
@@ -232,7 +242,7 @@ impl<const B: usize> Run for Store2<B> {
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         let base = row(w, op.src[0], 0);
         for (half, offset) in pair_offsets(op).into_iter().enumerate() {
-            let addresses = base.map(|address| address.wrapping_add(offset));
+            let addresses = offset_by(&base, offset);
             if !m.note_lds(&addresses, w, B, true) {
                 return Flow::Fail;
             }
@@ -261,7 +271,7 @@ impl<const B: usize> Run for AtomicLds<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         let atomic = Atomic::from_number(op.flags >> ATOMIC_SHIFT & 0xff);
-        let addresses = row(w, op.src[0], 0).map(|address| address.wrapping_add(op.imm as u32));
+        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
         if !m.note_lds_atomic(&addresses, w, B) {
             return Flow::Fail;
         }

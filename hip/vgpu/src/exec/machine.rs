@@ -41,6 +41,8 @@ pub(crate) struct Machine<'a> {
     /// Instructions run so far in this block, which is what clocks show.
     pub clock: u64,
     pub tracker: crate::checks::Tracker,
+    /// Where races in global memory are looked for.
+    pub shadow: Option<&'a crate::checks::Shadow>,
     /// Number and address of the running instruction, for handlers that need it.
     pub block: [u32; 3],
     pub counters: crate::count::Counters,

@@ -107,7 +107,9 @@ impl<const SEG: u8, const B: usize> Run for Load<SEG, B> {
         if SEG == GLOBAL || SEG == FLAT {
             let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, false) {
-                m.note_global(&addresses, w, B, false, span, op.dst);
+                if !m.note_global(&addresses, w, B, false, span) {
+                    return Flow::Fail;
+                }
                 // SAFETY: every active lane's bytes lie in the span.
                 unsafe { load_inside::<B, L>(w, op, &addresses) };
                 return Flow::Next;
@@ -181,7 +183,9 @@ impl<const SEG: u8, const B: usize> Run for Store<SEG, B> {
         if SEG == GLOBAL || SEG == FLAT {
             let addresses = addresses(w, op);
             if let Some(span) = common(w, op, m, &addresses, B as u64, true) {
-                m.note_global(&addresses, w, B, true, span, op.src[1]);
+                if !m.note_global(&addresses, w, B, true, span) {
+                    return Flow::Fail;
+                }
                 // SAFETY: every active lane's bytes lie in the span, which is writable.
                 unsafe { store_inside::<B, L>(w, op, &addresses) };
                 return Flow::Next;
@@ -292,7 +296,9 @@ fn load_slowly<const SEG: u8, const B: usize, const L: usize>(
                 let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, false);
                 };
-                m.note_lane(lane, address, B, false, span, op.dst);
+                if !m.note_lane(lane, address, w, B, false, span) {
+                    return Flow::Fail;
+                }
                 // SAFETY: the bytes lie in a span that may be read.
                 unsafe {
                     match B {
@@ -370,7 +376,9 @@ fn store_slowly<const SEG: u8, const B: usize, const L: usize>(
                 let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, true);
                 };
-                m.note_lane(lane, address, B, true, span, op.src[1]);
+                if !m.note_lane(lane, address, w, B, true, span) {
+                    return Flow::Fail;
+                }
                 // SAFETY: the bytes lie in a span that may be written.
                 unsafe {
                     match B {
@@ -455,16 +463,17 @@ fn atomics<const SEG: u8, const B: usize, const L: usize>(w: &mut Wave<L>, op: &
                 let Some((host, span)) = found else {
                     return m.refuse_access(Some(lane), address, B as u64, true);
                 };
-                m.note_atomic(lane, address, B, span, op);
                 // SAFETY: aligned, inside a writable span.
-                unsafe {
+                let update = || unsafe {
                     if B == 8 {
                         memory::update_u64(host, |old| atomic.apply64(old, data, other))
                     } else {
                         let new = |old| atomic.apply32(old, data as u32, other as u32);
                         u64::from(memory::update_u32(host, new))
                     }
-                }
+                };
+                let Some(old) = m.note_atomic(lane, address, w, B, span, update) else { return Flow::Fail };
+                old
             }
             Target::Lds(address) if m.lds_holds(address, B) => {
                 if B == 8 {

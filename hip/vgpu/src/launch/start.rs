@@ -42,7 +42,8 @@ impl Launch {
                     1 + descriptor.work_item_dimensions() as usize
                 };
                 let caller = scalars.iter().map(|&(index, _)| index);
-                wave.watch.start(wave.v.len(), rows, caller.chain(filled));
+                let on = self.options.checks;
+                wave.watch.start(on, Wave::<L>::ALL, wave.v.len(), rows, caller.chain(filled));
             }
             let on = (threads - id * L).min(L);
             wave.set_exec(if on == 64 { u64::MAX } else { (1 << on) - 1 });

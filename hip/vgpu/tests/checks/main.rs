@@ -1,5 +1,6 @@
 //! Every check has kernels that it must catch and clean ones on which it stays silent, on every target.
 
+mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod lines;

@@ -159,6 +159,41 @@ mod tests {
         Ok(())
     }
 
+    /// A captured product keeps weights, activations, and what it made of both.
+    #[test]
+    fn a_graph_keeps_what_a_widened_product_uses() -> Result<()> {
+        let planning = Planning { as_on_a_gpu: true, ..Default::default() };
+        let rocm = Device::new_rocm_with_stream(0)?.as_rocm_device()?.planned(planning);
+        let (device, stream) = (Device::Rocm(rocm.clone()), rocm.stream().clone());
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let weights = Tensor::randn(0f32, 1f32, (48, 512), &device)?;
+            let matmul = crate::quantized::QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4K)?)?;
+            let x = Tensor::randn(0f32, 1f32, (40, 512), &device)?.to_dtype(dtype)?;
+            let read = |x: &Tensor| x.to_dtype(DType::F32)?.to_vec2::<f32>();
+            let want = read(&matmul.forward(&x)?)?;
+            let mut result = None;
+            let graph = stream.capture(|_| {
+                result = Some(matmul.forward(&x).expect("it worked before"));
+                Ok(())
+            });
+            let graph = graph.expect("a product can be captured");
+            drop((weights, matmul, x));
+            // Memory of every size that was used: whoever asks would be given it, if it were free.
+            let others = [48 * 512 * 4, 48 * 288, 48 * 512 * 2, 40 * 512 * 4, 40 * 512 * 2, 40 * 48 * 4, 40 * 48 * 2];
+            let others = others.map(|bytes| Tensor::full(7u8, bytes, &device));
+            graph.launch(&stream).expect("what it needs is kept");
+            assert_eq!(read(&result.take().expect("the capture ran"))?, want, "{dtype:?}");
+            graph.launch(&stream).expect("what it needs is kept");
+            for other in others {
+                assert!(
+                    other?.to_vec1::<u8>()?.iter().all(|&x| x == 7),
+                    "{dtype:?}: the graph wrote to memory of others"
+                );
+            }
+        }
+        Ok(())
+    }
+
     #[test]
     fn panels_make_one_product() -> Result<()> {
         let device = Device::new_rocm(0)?;

@@ -1,8 +1,8 @@
-//! Products of a few activations on matrix units: sixteen rows of weights, a strip, by eight activations in one instruction.
+//! Products of a few activations on matrix units: sixteen rows of weights, a tile, by eight activations in one instruction.
 //! How weights pass through shared memory where they are copied in bulk is decided here; the kernels are in
-//! `hip/quantized/strips.h` and the three headers beside it.
+//! `hip/quantized/mma_tiles.h` and the three headers beside it.
 
-use super::product::{ActivationRows, Target, QUANTIZE_THREADS};
+use super::product::{ActivationRows, ProductTarget, QUANTIZE_THREADS};
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::layout::Divider;
@@ -11,9 +11,9 @@ use crate::tensor::{Operand, Output};
 use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result};
 
-/// Rows and columns of a strip, activations that share a step, and weights of a row that are multiplied together.
-const STRIP_ROWS: u64 = 16;
-const STRIP_COLUMNS: usize = 8;
+/// Rows and columns of a tile, activations that share a step, and weights of a row that are multiplied together.
+const MMA_ROWS: u64 = 16;
+const MMA_COLUMNS: usize = 8;
 const ACTIVATION_BLOCK: usize = 32;
 const CHUNK: usize = 256;
 /// Values of a thread that makes them bytes.
@@ -24,7 +24,7 @@ const MARK_BYTES: usize = 16;
 /// Threads of a block where threads load their weights themselves.
 const LOADED_THREADS: u32 = 128;
 
-/// Where weights are copied in bulk: teams of 32 threads that multiply, and strips whose sums are in shared memory at a time.
+/// Where weights are copied in bulk: teams of 32 threads that multiply, and tiles whose sums are in shared memory at a time.
 const STAGED_TEAMS: usize = 16;
 pub(super) const fn together(format: BlockFormat, groups: usize) -> usize {
     match folded_zero(format) {
@@ -49,9 +49,9 @@ const fn ahead(format: BlockFormat) -> usize {
 }
 
 /// The longest rows of weights, whose bytes the kernels count in 32 bits for sixteen rows.
-pub(super) const STRIPS_LONGEST: usize = 1 << 26;
+pub(super) const MMA_TILES_LONGEST: usize = 1 << 26;
 
-/// What is added to the bytes of weights whose scales fold into bytes (`hip/quantized/strips_folded.h`). Activations have one step
+/// What is added to the bytes of weights whose scales fold into bytes (`hip/quantized/mma_tiles_folded.h`). Activations have one step
 /// for 256 of them there, as in Candle's products on the CPU, and not for 32.
 pub(super) const fn folded_zero(format: BlockFormat) -> Option<f32> {
     match format {
@@ -61,7 +61,7 @@ pub(super) const fn folded_zero(format: BlockFormat) -> Option<f32> {
     }
 }
 
-/// How a block goes through its strips (`hip/quantized/strips_staged.h`). Nothing, where threads load their weights themselves.
+/// How a block goes through its tiles (`hip/quantized/mma_tiles_staged.h`). Nothing, where threads load their weights themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stages {
     /// Chunks of a row in a stage.
@@ -78,7 +78,7 @@ impl Stages {
     /// of them fit.
     fn within(format: BlockFormat, columns: usize, groups: usize, room: usize) -> Self {
         let chunks = columns.div_ceil(CHUNK);
-        let sums = together(format, groups) * groups * STAGED_TEAMS * STRIP_ROWS as usize * STRIP_COLUMNS * 4;
+        let sums = together(format, groups) * groups * STAGED_TEAMS * MMA_ROWS as usize * MMA_COLUMNS * 4;
         let room = room.saturating_sub(sums);
         let mut most = SEGMENT;
         let (segment, place) = loop {
@@ -99,7 +99,7 @@ impl Stages {
     }
 }
 
-/// Shared memory for `segment` chunks of the rows of a strip, with two barriers.
+/// Shared memory for `segment` chunks of the rows of a tile, with two barriers.
 fn place_bytes(format: BlockFormat, segment: usize) -> usize {
     let bytes = segment * CHUNK / format.block_size() * format.block_bytes();
     // Rows begin anywhere in 16 bytes if blocks do, and are an odd number of 16 bytes apart.
@@ -108,13 +108,13 @@ fn place_bytes(format: BlockFormat, segment: usize) -> usize {
         bytes if bytes.is_multiple_of(4) => 12,
         _ => 14,
     };
-    STRIP_ROWS as usize * 16 * ((bytes + skew).div_ceil(16) | 1) + 16
+    MMA_ROWS as usize * 16 * ((bytes + skew).div_ceil(16) | 1) + 16
 }
 
-/// Activations as the kernels for strips take them.
+/// Activations as the kernels for matrix units take them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-struct StripRows {
+struct MmaRows {
     words: DevicePtr<u8>,
     marks: DevicePtr<u8>,
     blocks_per_row: Divider,
@@ -126,18 +126,17 @@ struct StripRows {
 }
 
 impl Kernels {
-    /// The product by strips, two launches. What it needs has been checked.
-    pub(super) fn strips(
+    /// The product on matrix units, two launches. What it needs has been checked.
+    pub(super) fn mma_tiles(
         &self,
         weights: &Blocks<'_>,
         activations: &Operand<'_>,
         batch: &ActivationRows,
-        target: Target,
+        target: ProductTarget,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
-        let (ending, each) =
-            if batch.count <= STRIP_COLUMNS { ("_1", STRIP_COLUMNS) } else { ("_2", 2 * STRIP_COLUMNS) };
+        let (ending, each) = if batch.count <= MMA_COLUMNS { ("_1", MMA_COLUMNS) } else { ("_2", 2 * MMA_COLUMNS) };
         // Whole groups of activations.
         let groups = batch.count.div_ceil(each);
         let values = groups * each * columns;
@@ -146,9 +145,9 @@ impl Kernels {
         let (zero, has_offset) = format.zero();
         let (kernel, block, zero) = match folded_zero(format) {
             Some(zero) => ("quantize_folded", CHUNK, zero),
-            None => ("quantize_strips", ACTIVATION_BLOCK, zero),
+            None => ("quantize_mma", ACTIVATION_BLOCK, zero),
         };
-        let to = StripRows {
+        let to = MmaRows {
             words,
             marks,
             blocks_per_row: Divider::new((columns / block) as u64),
@@ -162,23 +161,23 @@ impl Kernels {
         let threads = values as u64 / QUANTIZE_EACH;
         let config = LaunchConfig::new(threads.div_ceil(QUANTIZE_THREADS) as u32, QUANTIZE_THREADS as u32);
         let args = (activations.ptr(), batch.packed(), batch.stride(), to);
-        // SAFETY: the parameters of `quantize_strips_*` and `quantize_folded_*` in `hip/quantized.hip`; the layout stays inside
+        // SAFETY: the parameters of `quantize_mma_*` and `quantize_folded_*` in `hip/quantized.hip`; the layout stays inside
         // memory that is borrowed, and the bytes and marks of all rows fit into the fresh buffer.
         unsafe { function.launch(out.stream(), config, &args)? };
-        let function = self.quantized("strips", format, ending)?;
+        let function = self.quantized("mma_tiles", format, ending)?;
         let profile = self.profile();
-        let strips = rows.div_ceil(STRIP_ROWS) as u32;
+        let tiles = rows.div_ceil(MMA_ROWS) as u32;
         let (stages, config) = if profile.bulk_copies() {
-            let stages = Stages::within(format, columns, each / STRIP_COLUMNS, profile.shared_room());
-            let grid = (strips.min(profile.blocks(1)), groups as u32);
+            let stages = Stages::within(format, columns, each / MMA_COLUMNS, profile.shared_room());
+            let grid = (tiles.min(profile.blocks(1)), groups as u32);
             (stages, LaunchConfig::new(grid, (STAGED_TEAMS as u32 + 1) * 32).shared(stages.shared_bytes))
         } else {
-            (Stages::default(), LaunchConfig::new((strips, groups as u32), LOADED_THREADS))
+            (Stages::default(), LaunchConfig::new((tiles, groups as u32), LOADED_THREADS))
         };
         let (rows, columns, count) = (rows as u32, columns as u32, batch.count as u32);
         let Stages { segment, count: places, ahead, .. } = stages;
         let args = (weights.ptr(), words, marks, target, rows, columns, count, segment, places, ahead);
-        // SAFETY: the parameters of `strips_*` in `hip/quantized.hip`; weights, activations and result have `rows`, whole groups
+        // SAFETY: the parameters of `mma_tiles_*` in `hip/quantized.hip`; weights, activations and result have `rows`, whole groups
         // and `count * rows` of what it expects, and are borrowed for the launch.
         unsafe { function.launch(out.stream(), config, &args) }
     }
@@ -186,14 +185,14 @@ impl Kernels {
 
 crate::shared::shared! {
     [
-        "STRIP_ROWS": STRIP_ROWS,
-        "STRIP_COLUMNS": STRIP_COLUMNS,
+        "MMA_ROWS": MMA_ROWS,
+        "MMA_COLUMNS": MMA_COLUMNS,
         "CHUNK": CHUNK,
         "MARKS": MARK_BYTES / 4,
-        "STRIP_THREADS": LOADED_THREADS,
-        "STRIP_TEAMS": STAGED_TEAMS,
+        "MMA_THREADS": LOADED_THREADS,
+        "MMA_TEAMS": STAGED_TEAMS,
     ]
-    "StripRows": StripRows { words, marks, blocks_per_row, block_count, count, zero, has_offset }
+    "MmaRows": MmaRows { words, marks, blocks_per_row, block_count, count, zero, has_offset }
 }
 
 #[cfg(test)]

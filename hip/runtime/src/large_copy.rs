@@ -1,8 +1,8 @@
 //! How much memory passes between a program and the device: through pieces of pinned memory that each stream owns. The device copies
-//! to and from those alone, at the speed of the bus; threads carry the pieces on meanwhile, because a processor's one
-//! core is slower than the bus, and fresh memory costs a page fault for every page besides. Small uploads are in `staging.rs`.
+//! to and from those alone, at the speed of the bus; threads copy between the pieces and the program meanwhile, because a processor's one
+//! core is slower than the bus, and fresh memory costs a page fault for every page besides. Small uploads are in `upload_ring.rs`.
 
-use crate::carriers;
+use crate::copy_threads;
 use crate::driver::call;
 use crate::element::DeviceCopy;
 use crate::error::{human_bytes, Error, Result};
@@ -19,12 +19,12 @@ use std::sync::PoisonError;
 const LARGE_BYTES: usize = 4 << 20;
 /// A piece: large enough that submitting it and waiting for it do not show.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces that are filled or carried on at a time.
+/// Pieces that are in use at a time.
 const PIECES: usize = 16;
 
 /// The pieces of a stream, made as they are needed. The one that was used longest ago is in front.
 #[derive(Default)]
-pub(crate) struct Landing(VecDeque<Piece>);
+pub(crate) struct Pieces(VecDeque<Piece>);
 
 /// Pinned memory, and the event behind the copy that used it last.
 struct Piece {
@@ -49,10 +49,10 @@ impl<'a> Taken<'a> {
     /// The piece used longest ago, or a new one while that is in use and there are few. No copy uses it any more.
     fn new(stream: &'a Stream) -> Result<Self> {
         let piece = {
-            let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
-            let many = landing.0.len() >= PIECES;
-            match landing.0.front() {
-                Some(piece) if many || piece.reached.is_reached()? => landing.0.pop_front(),
+            let mut pieces = stream.0.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+            let many = pieces.0.len() >= PIECES;
+            match pieces.0.front() {
+                Some(piece) if many || piece.reached.is_reached()? => pieces.0.pop_front(),
                 _ => None,
             }
         };
@@ -67,7 +67,7 @@ impl<'a> Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner).0.extend(self.piece.take());
+        self.stream.0.pieces.lock().unwrap_or_else(PoisonError::into_inner).0.extend(self.piece.take());
     }
 }
 
@@ -78,7 +78,7 @@ struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Carries a piece that has landed to its place.
+    /// Copies a piece that the device has filled to its place.
     fn empty((slot, place): (Self, &'a mut [MaybeUninit<u8>])) -> Self {
         copy_bytes(&slot.memory[..place.len()], place);
         slot
@@ -91,7 +91,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-impl Landing {
+impl Pieces {
     /// At least as many pieces as so many bytes can make use of.
     fn slots(&mut self, stream: &Stream, bytes: usize) -> Result<Vec<Slot<'_>>> {
         while self.0.len() < bytes.div_ceil(PIECE_BYTES).min(PIECES) {
@@ -106,7 +106,7 @@ impl Landing {
     /// `source` has that many bytes and belongs to a buffer of `stream`, which is borrowed meanwhile.
     unsafe fn fill(&mut self, stream: &Stream, source: *const c_void, target: &mut [MaybeUninit<u8>]) -> Result<()> {
         let mut free = self.slots(stream, target.len())?;
-        carriers::with(&Slot::empty, |carriers| {
+        copy_threads::with(&Slot::empty, |threads| {
             let mut pieces = target.chunks_mut(PIECE_BYTES).enumerate().peekable();
             let mut under_way = VecDeque::with_capacity(PIECES);
             loop {
@@ -123,10 +123,10 @@ impl Landing {
                 }
                 let Some(piece) = under_way.pop_front() else { return Ok(()) };
                 piece.0.reached.synchronize()?;
-                free.extend(carriers.give(piece));
-                free.extend(carriers.done());
+                free.extend(threads.give(piece));
+                free.extend(threads.done());
                 if free.is_empty() && under_way.is_empty() {
-                    free.extend(carriers.wait());
+                    free.extend(threads.wait());
                 }
             }
         })
@@ -142,26 +142,26 @@ impl Landing {
             // An earlier copy may still be reading it.
             slot.reached.synchronize()?;
         }
-        carriers::with(&Slot::load, |carriers| {
+        copy_threads::with(&Slot::load, |threads| {
             let mut pieces = bytes.chunks(PIECE_BYTES).enumerate().peekable();
-            let (mut carried, mut under_way) = (0, VecDeque::with_capacity(PIECES));
+            let (mut given, mut under_way) = (0, VecDeque::with_capacity(PIECES));
             loop {
                 let mut ready = Vec::new();
                 while pieces.peek().is_some() {
                     let Some(slot) = free.pop() else { break };
                     let Some((index, piece)) = pieces.next() else { break };
-                    carried += 1;
-                    ready.extend(carriers.give((slot, index, piece)));
+                    given += 1;
+                    ready.extend(threads.give((slot, index, piece)));
                 }
-                if carried == 0 {
+                if given == 0 {
                     return Ok(());
                 }
-                ready.extend(carriers.done());
+                ready.extend(threads.done());
                 if ready.is_empty() {
-                    ready.extend(carriers.wait());
+                    ready.extend(threads.wait());
                 }
                 for (slot, index, length) in ready {
-                    carried -= 1;
+                    given -= 1;
                     // SAFETY: within the target, by the caller's promise; the slot is put away until the event is reached.
                     unsafe {
                         let to = target.cast::<u8>().add(index * PIECE_BYTES);
@@ -206,10 +206,10 @@ pub(crate) fn download<T: DeviceCopy>(
         let submitted = unsafe { submit(stream, source, target.as_mut_ptr().cast(), bytes, Direction::Back) };
         return submitted.and(stream.0.drain());
     }
-    let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pieces = stream.0.pieces.lock().unwrap_or_else(PoisonError::into_inner);
     if bytes <= PIECE_BYTES {
         // One piece, without threads: the runtime's own way for memory that is not pinned takes longer at every size.
-        let mut slots = landing.slots(stream, bytes)?;
+        let mut slots = pieces.slots(stream, bytes)?;
         let Some(slot) = slots.first_mut() else { return Err(Error::refused("there is no pinned memory")) };
         // SAFETY: a piece has room for as many bytes, and is not touched before the stream is drained.
         let submitted = unsafe { submit(stream, source, slot.memory.as_mut_ptr().cast(), bytes, Direction::Back) };
@@ -218,9 +218,9 @@ pub(crate) fn download<T: DeviceCopy>(
         return Ok(());
     }
     // SAFETY: the caller's source has these bytes.
-    let filled = unsafe { landing.fill(stream, source, target) };
+    let filled = unsafe { pieces.fill(stream, source, target) };
     if filled.is_err() {
-        // The first error says what happened; what was begun must have ended before the next copy lands here.
+        // The first error says what happened; what was begun must have ended before the next copy uses the pieces.
         let _ = stream.0.drain();
     }
     filled
@@ -235,9 +235,9 @@ pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Resu
         // Waited for even when it failed: whatever was begun must not read the caller's memory later.
         return submitted.and(stream.0.drain());
     }
-    let mut landing = stream.0.landing.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pieces = stream.0.pieces.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the caller's target has these bytes.
-    let sent = unsafe { landing.send(stream, target, bytes) };
+    let sent = unsafe { pieces.send(stream, target, bytes) };
     sent.and(stream.0.drain())
 }
 

@@ -1,10 +1,10 @@
 //! How bytes of the host reach the device without the caller waiting: small ones through a ring of pinned memory that
-//! each stream owns, and in a capture by a copy that the graph owns. Large ones are waited for: `landing.rs` has them.
+//! each stream owns, and in a capture by a copy that the graph owns. Large ones are waited for: `large_copy.rs` has them.
 
 use crate::driver::call;
 use crate::error::{human_bytes, Result};
 use crate::event::Event;
-use crate::landing;
+use crate::large_copy;
 use crate::pinned::PinnedBuffer;
 use crate::stream::Stream;
 use hip_abi::hipMemcpyKind;
@@ -62,9 +62,9 @@ pub(crate) fn upload(stream: &Stream, target: *mut c_void, bytes: &[u8]) -> Resu
         return Ok(());
     }
     if bytes.len() > STAGED_BYTES {
-        return landing::upload(stream, target, bytes);
+        return large_copy::upload(stream, target, bytes);
     }
-    let mut ring = stream.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ring = stream.0.upload_ring.lock().unwrap_or_else(PoisonError::into_inner);
     let ring = match &mut *ring {
         Some(ring) => ring,
         empty => empty.insert(Ring::new(stream)?),

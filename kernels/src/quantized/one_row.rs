@@ -1,7 +1,7 @@
 //! The product with one row of activations on a GPU: one launch and no buffer, whatever the dtype and the stride of the row. How
-//! its threads and its shared memory are shared out is decided here; the kernels are in `hip/quantized/single.h`.
+//! its threads and its shared memory are shared out is decided here; the kernels are in `hip/quantized/one_row.h`.
 
-use super::product::Target;
+use super::product::ProductTarget;
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::rows::Machine;
@@ -10,11 +10,11 @@ use bytemuck::{Pod, Zeroable};
 use hip::{DevicePtr, LaunchConfig, Result};
 
 /// Threads of a block, those that take rows together from shared memory, and the units of a record of activations.
-const SINGLE_THREADS: u32 = 512;
+const ONE_ROW_THREADS: u32 = 512;
 const STAGE_TEAM: u32 = 32;
 const RECORD_UNITS: usize = 32;
 /// The most activations that the kernels have room for.
-pub(super) const SINGLE_MOST: usize = 16_384;
+pub(super) const ONE_ROW_LONGEST: usize = 16_384;
 
 /// Blocks of a compute unit. Each makes the activations bytes for itself, so there are few. One that stages needs all the shared
 /// memory there is, and has copies in flight whatever its threads do; loads into registers need more threads.
@@ -33,11 +33,11 @@ pub(super) struct ActivationRow {
 
 impl Kernels {
     /// The product with a single row of activations, on a GPU.
-    pub(super) fn single(
+    pub(super) fn one_row(
         &self,
         weights: &Blocks<'_>,
         row: ActivationRow,
-        target: Target,
+        target: ProductTarget,
         out: &mut Output<'_>,
     ) -> Result<()> {
         let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
@@ -50,19 +50,19 @@ impl Kernels {
             (Stage::within(format, units, room), STAGE_TEAM.trailing_zeros(), groups)
         } else {
             let team_log2 = team_log2(self.profile().machine(), groups, units as u64);
-            (Stage::default(), team_log2, groups.div_ceil(u64::from(SINGLE_THREADS >> team_log2)))
+            (Stage::default(), team_log2, groups.div_ceil(u64::from(ONE_ROW_THREADS >> team_log2)))
         };
         let most = self.profile().blocks(if staged { STAGED_BLOCKS } else { LOADED_BLOCKS });
-        let config = LaunchConfig::new(blocks.min(u64::from(most)) as u32, SINGLE_THREADS).shared(stage.shared_bytes);
-        let function = self.quantized("mat_vec", format, "_single")?;
+        let config = LaunchConfig::new(blocks.min(u64::from(most)) as u32, ONE_ROW_THREADS).shared(stage.shared_bytes);
+        let function = self.quantized("mat_vec", format, "_one_row")?;
         let args = (weights.ptr(), row, target, rows as u32, columns as u32, stage.chunk, team_log2);
-        // SAFETY: the parameters of `mat_vec_*_single` in `hip/quantized.hip`; the row has `columns` activations, which fit the
+        // SAFETY: the parameters of `mat_vec_*_one_row` in `hip/quantized.hip`; the row has `columns` activations, which fit the
         // kernel's shared memory, and weights and result have `rows` rows.
         unsafe { function.launch(out.stream(), config, &args) }
     }
 }
 
-/// The rows of weights that a team takes together (`SINGLE_ROWS` in `hip/quantized/single.h`). As measured on an H200.
+/// The rows of weights that a team takes together (`ONE_ROW_ROWS` in `hip/quantized/one_row.h`). As measured on an H200.
 pub(super) const fn together(format: BlockFormat, staged: bool) -> u64 {
     use BlockFormat::*;
     match (format, staged) {
@@ -72,7 +72,7 @@ pub(super) const fn together(format: BlockFormat, staged: bool) -> u64 {
     }
 }
 
-/// The bytes of a record: the activations of 32 units with their marks (`Record` in `hip/quantized/single.h`).
+/// The bytes of a record: the activations of 32 units with their marks (`Record` in `hip/quantized/one_row.h`).
 pub(super) const fn record_bytes(format: BlockFormat) -> usize {
     use BlockFormat::*;
     let lines = match format {
@@ -94,7 +94,7 @@ struct Stage {
 impl Stage {
     /// Whole rows of `units` units, or equal parts of them as large as fit into `room` bytes.
     fn within(format: BlockFormat, units: usize, room: usize) -> Self {
-        let teams = (SINGLE_THREADS / STAGE_TEAM) as usize;
+        let teams = (ONE_ROW_THREADS / STAGE_TEAM) as usize;
         let records = units.div_ceil(RECORD_UNITS);
         let fixed = records * record_bytes(format) + 8 * teams;
         // Bytes of a row of 32 units, and 16 more for a row that does not begin at a multiple of 16.
@@ -110,7 +110,7 @@ impl Stage {
 /// The exponent of the team for each of `groups` groups of rows of `units` steps of work where rows are not staged: four steps for
 /// a thread, or fewer where there are not enough rows to keep a quarter of the device busy.
 fn team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
-    let most = u64::from(SINGLE_THREADS).min(units.next_power_of_two());
+    let most = u64::from(ONE_ROW_THREADS).min(units.next_power_of_two());
     let mut team = units.div_ceil(4).next_power_of_two().min(most);
     while team < most && groups * team < machine.threads / 4 {
         team *= 2;
@@ -119,7 +119,7 @@ fn team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
 }
 
 crate::shared::shared! {
-    ["SINGLE_THREADS": SINGLE_THREADS, "SINGLE_MOST": SINGLE_MOST, "STAGE_TEAM": STAGE_TEAM]
+    ["ONE_ROW_THREADS": ONE_ROW_THREADS, "ONE_ROW_LONGEST": ONE_ROW_LONGEST, "STAGE_TEAM": STAGE_TEAM]
     "ActivationRow": ActivationRow { at, stride, code }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     fn stages_fit_into_shared_memory() {
         let room = 226 * 1024; // of an H200
         for format in BlockFormat::ALL.into_iter().filter(|format| !format.is_plain()) {
-            for columns in (256..=SINGLE_MOST).step_by(256) {
+            for columns in (256..=ONE_ROW_LONGEST).step_by(256) {
                 let units = columns / format.unit();
                 let stage = Stage::within(format, units, room);
                 assert!(stage.shared_bytes as usize <= room, "{format} {columns}: {stage:?}");

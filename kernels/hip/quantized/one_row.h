@@ -4,19 +4,19 @@
 // weights pass through it: no register waits for memory, and a block of any alignment is read at no extra cost.
 #pragma once
 
-constexpr u32 SINGLE_MOST = 16384; // activations at most
-constexpr u32 SINGLE_THREADS = 512;
-SHARE(SINGLE_MOST)
-SHARE(SINGLE_THREADS)
+constexpr u32 ONE_ROW_LONGEST = 16384; // activations at most
+constexpr u32 ONE_ROW_THREADS = 512;
+SHARE(ONE_ROW_LONGEST)
+SHARE(ONE_ROW_THREADS)
 
 // Rows that a team takes together: they share the work of reading activations, and a copy of more rows moves faster. As measured
 // on an H200.
-template <typename F> constexpr u32 SINGLE_ROWS_STAGED = F::ELEMENTS == 256 && F::BYTES < 128 ? 4 : 2;
-template <typename F> constexpr u32 SINGLE_ROWS_LOADED = F::ZERO == 16 || (F::ZERO == 0 && !F::HAS_OFFSET) ? 1 : 2;
+template <typename F> constexpr u32 TEAM_ROWS_STAGED = F::ELEMENTS == 256 && F::BYTES < 128 ? 4 : 2;
+template <typename F> constexpr u32 TEAM_ROWS_LOADED = F::ZERO == 16 || (F::ZERO == 0 && !F::HAS_OFFSET) ? 1 : 2;
 #if defined(STAGED_ROWS)
-template <typename F> constexpr u32 SINGLE_ROWS = SINGLE_ROWS_STAGED<F>;
+template <typename F> constexpr u32 ONE_ROW_ROWS = TEAM_ROWS_STAGED<F>;
 #else
-template <typename F> constexpr u32 SINGLE_ROWS = SINGLE_ROWS_LOADED<F>;
+template <typename F> constexpr u32 ONE_ROW_ROWS = TEAM_ROWS_LOADED<F>;
 #endif
 
 // How the activations lie: a record for every 32 units of the weights' format, made of lines of 16 bytes for each unit. First a
@@ -25,7 +25,7 @@ template <typename F> constexpr u32 SINGLE_ROWS = SINGLE_ROWS_LOADED<F>;
 template <typename F> struct Record {
     static constexpr u32 UNITS = 32, LINE = 16 * UNITS;
     static constexpr u32 SCALES = F::UNIT / F::MERGE, LINES = F::UNIT + (SCALES + 1) / 2, BYTES = LINES * LINE;
-    static constexpr u32 MOST = SINGLE_MOST / PIECE / F::UNIT / UNITS * BYTES;
+    static constexpr u32 MOST = ONE_ROW_LONGEST / PIECE / F::UNIT / UNITS * BYTES;
     static constexpr u32 IN_BLOCK = F::ELEMENTS / PIECE / F::UNIT; // units of a block of weights
 
     static MEMBER u32 place(u32 unit) { return unit / UNITS * BYTES + unit % UNITS * 16; }
@@ -74,7 +74,7 @@ template <typename F> struct IntoRecords {
 template <typename F> DEVICE void fill_records(const ActivationRow &row, u32 k, u8 *records) {
     const u32 blocks = k / ACTIVATION_BLOCK;
     NO_UNROLL
-    for (u32 base = 0; base < blocks; base += SINGLE_THREADS / QUANTIZE_LANES) {
+    for (u32 base = 0; base < blocks; base += ONE_ROW_THREADS / QUANTIZE_LANES) {
         const u32 index = base + thread_x() / QUANTIZE_LANES;
         const bool inside = index < blocks;
         const u32 block = inside ? index : blocks - 1;
@@ -129,7 +129,7 @@ DEVICE void multiply_record(const Unit<F, ROWS> &weights, const u8 *record, DotF
 }
 
 #if defined(STAGED_ROWS)
-constexpr u32 STAGE_TEAMS = SINGLE_THREADS / STAGE_TEAM;
+constexpr u32 STAGE_TEAMS = ONE_ROW_THREADS / STAGE_TEAM;
 constexpr u32 STAGE_AHEAD = 10; // teams that ask for weights before any have come: 50 KB of a compute unit, as measured on an H200
 
 // A team's place in shared memory for ROWS rows, or for a chunk of each, and the barrier that knows when they have arrived.
@@ -190,9 +190,9 @@ DEVICE void put_rows(const DotFloats (&running)[ROWS][1], const Output &out, u32
 // memory is the faster the more a copy asks of it. In the beginning only the first teams ask, and each of them asks for
 // another one when its own weights are there: if all asked at once, all would wait for nearly all.
 template <typename F>
-DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32 chunk,
+DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32 chunk,
                            u32) {
-    constexpr u32 ROWS = SINGLE_ROWS<F>, IN_BLOCK = Record<F>::IN_BLOCK;
+    constexpr u32 ROWS = ONE_ROW_ROWS<F>, IN_BLOCK = Record<F>::IN_BLOCK;
     u8 *records = (u8 *)staged_bytes;
     const u32 units = k / (PIECE * F::UNIT), row_bytes = k / F::ELEMENTS * F::BYTES, chunk_bytes = chunk / IN_BLOCK * F::BYTES;
     const bool whole = chunk >= units;
@@ -252,12 +252,12 @@ DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &acti
 #else
 // Teams of 1 << team_log2 threads take groups of ROWS rows, which go round the blocks, so that each has as many as the others.
 template <typename F>
-DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32,
+DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32,
                            u32 team_log2) {
-    constexpr u32 ROWS = SINGLE_ROWS<F>;
+    constexpr u32 ROWS = ONE_ROW_ROWS<F>;
     __shared__ Vec<u32, 4> memory[Record<F>::MOST / 16];
     u8 *records = (u8 *)memory;
-    const u32 team = 1u << team_log2, teams = SINGLE_THREADS >> team_log2, units = k / (PIECE * F::UNIT);
+    const u32 team = 1u << team_log2, teams = ONE_ROW_THREADS >> team_log2, units = k / (PIECE * F::UNIT);
     fill_records<F>(activation, k, records);
     barrier();
     NO_UNROLL
@@ -272,7 +272,7 @@ DEVICE void mat_vec_single(const u8 *RESTRICT weights, const ActivationRow &acti
             unit.load(row, at);
             multiply_record<F, ROWS>(unit, records + Record<F>::place(at), sum);
         }
-        finish_rows<ROWS, 1, SINGLE_THREADS>(sum, PlainColumns{0, 1}, out, first, rows, team_log2);
+        finish_rows<ROWS, 1, ONE_ROW_THREADS>(sum, PlainColumns{0, 1}, out, first, rows, team_log2);
     }
 }
 #endif

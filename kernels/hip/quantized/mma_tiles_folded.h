@@ -1,4 +1,4 @@
-// Strips of formats whose scales fold into bytes (Q2K, Q3K): a small scale times an integer still fits into one. With a single step
+// Tiles of formats whose scales fold into bytes (Q2K, Q3K): a small scale times an integer still fits into one. With a single step
 // for the activations of a whole chunk, as in Candle's products on the CPU, all of a chunk adds up as integers, and what there is to
 // do with floats is done once. A thread has a unit of the weights to itself, so that nobody takes its scales out of their bits again.
 #pragma once
@@ -20,7 +20,7 @@ constexpr u32 FOLDED_MARKS = FOLDED_TURNS * FOLDED_WORDS, FOLDED_STEP = 2;
 struct IntoFolded {
     u32 *places;
     u32 column;
-    const StripRows &rows;
+    const MmaRows &rows;
     bool inside;
 
     MEMBER void words(u32 at, Vec<u32, 2> two) const {
@@ -37,20 +37,20 @@ struct IntoFolded {
         if (!inside) return;
         u32 *marks = places + FOLDED_MARKS + 4 * (column / 2) + column % 2;
         NO_UNROLL
-        for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+        for (u32 i = 0; i < MMA_COLUMNS; i++) {
             marks[16 * i + FOLDED_STEP] = bit_cast<u32>(step);
             if (!rows.has_offset) marks[16 * i] = (u32)(-(i32)rows.zero * (low + high));
         }
     }
 };
 
-// As quantize_strips, a chunk by a team.
+// As quantize_mma, a chunk by a team.
 template <typename T>
-DEVICE void quantize_folded(const T *RESTRICT source, const Layout &rows, u64 stride, const StripRows &to) {
+DEVICE void quantize_folded(const T *RESTRICT source, const Layout &rows, u64 stride, const MmaRows &to) {
     call_successor();
-    const StripPlace place(to, STRIP_TEAM);
+    const MmaPlace place(to, MMA_TEAM);
     const T *at = source + rows.offset(place.row) + (u64)place.block * CHUNK * stride;
-    quantize_block<STRIP_TEAM, CHUNK>([&](u32 i) { return four_values(at + 4 * i * stride, stride); },
+    quantize_block<MMA_TEAM, CHUNK>([&](u32 i) { return four_values(at + 4 * i * stride, stride); },
                                       IntoFolded{to.words + place.index * FOLDED_CHUNK, place.column, to, place.inside});
 }
 
@@ -89,7 +89,7 @@ template <typename F> struct FoldedUnit {
 
 // A chunk of the two rows that begin at `from`. It is a block.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_folded(const u8 *const (&from)[2], const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &sum) {
+DEVICE void multiply_folded(const u8 *const (&from)[2], const MmaChunk<GROUPS> &chunk, u32 lane, MmaSums<GROUPS> &sum) {
     constexpr u32 UNITS = CHUNK / PIECE / F::UNIT, LIFT = F::FOLDED_LIFT, LIFTED = LIFT > 1 ? 1 : 0;
     const auto mark = [&](u32 g, u32 i) { return chunk.folded(g)[FOLDED_MARKS + 4 * lane + i]; };
     i32 dots[GROUPS][1 + LIFTED][4] = {}, less[GROUPS][4] = {};
@@ -142,8 +142,8 @@ DEVICE void multiply_folded(const u8 *const (&from)[2], const StripChunk<GROUPS>
 
 // A chunk of any format, or its first `groups` groups.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const StripChunk<GROUPS> &chunk, u32 lane,
-                           StripSums<GROUPS> &sum) {
+DEVICE void multiply_chunk(const u8 *const (&from)[2], u32 groups, const MmaChunk<GROUPS> &chunk, u32 lane,
+                           MmaSums<GROUPS> &sum) {
     if constexpr (F::FOLDS) {
         multiply_folded<F>(from, chunk, lane, sum);
     } else {

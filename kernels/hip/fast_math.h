@@ -5,12 +5,12 @@
 // at_least: the greater one, and NaN where x is. greater_of: the greater one, and the other where one is NaN.
 #if defined(TARGET_NVIDIA)
 // Results below the least normal number become 0.
-DEVICE f32 power_of_two_quick(f32 x) {
+DEVICE f32 fast_exp2(f32 x) {
     f32 result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
-DEVICE f32 reciprocal_quick(f32 x) {
+DEVICE f32 fast_rcp(f32 x) {
     f32 result;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
@@ -27,11 +27,11 @@ DEVICE f32 at_least(f32 x, f32 least) { return x < least ? least : x; }
 DEVICE f32 greater_of(f32 a, f32 b) { return fmaxf(a, b); }
 #elif defined(TARGET_AMD)
 #if __has_builtin(__builtin_amdgcn_exp2f)
-DEVICE f32 power_of_two_quick(f32 x) { return __builtin_amdgcn_exp2f(x); }
+DEVICE f32 fast_exp2(f32 x) { return __builtin_amdgcn_exp2f(x); }
 #else
-DEVICE f32 power_of_two_quick(f32 x) { return __builtin_exp2f(x); }
+DEVICE f32 fast_exp2(f32 x) { return __builtin_exp2f(x); }
 #endif
-DEVICE f32 reciprocal_quick(f32 x) { return __builtin_amdgcn_rcpf(x); }
+DEVICE f32 fast_rcp(f32 x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE f32 at_least(f32 x, f32 least) { return x < least ? least : x; }
 DEVICE f32 greater_of(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 #endif
@@ -43,11 +43,11 @@ DEVICE f32 over_one_plus(f32 x, f32 y) { return x / (1.0f + y); }
 DEVICE f32 exp_below_zero(f32 x) { return exp_(x); }
 #else
 // e^x to about 1e-5 of itself: for results that are rounded to a short float.
-DEVICE f32 exp_rough(f32 x) { return power_of_two_quick(x * 1.44269504f); }
+DEVICE f32 exp_rough(f32 x) { return fast_exp2(x * 1.44269504f); }
 
 // x / (1 + y) to about 1e-6 of itself, for y from 0 to infinity. Both are taken by four: the reciprocal of the greatest numbers
 // would be below what the instruction can return.
-DEVICE f32 over_one_plus(f32 x, f32 y) { return (x * 0.25f) * reciprocal_quick(fused(y, 0.25f, 0.25f)); }
+DEVICE f32 over_one_plus(f32 x, f32 y) { return (x * 0.25f) * fast_rcp(fused(y, 0.25f, 0.25f)); }
 
 // e^x to a few ulp, for x up to 0. The product x log2(e) is kept in two parts, because its rounding grows with x.
 DEVICE f32 exp_below_zero(f32 x) {
@@ -55,7 +55,7 @@ DEVICE f32 exp_below_zero(f32 x) {
     x = at_least(x, -150.0f); // 0 in f32 all the same, and keeps inf - inf out of the second part
     const f32 power = x * LOG2_E;
     const f32 lost = fused(x, LOG2_E_REST, fused(x, LOG2_E, -power));
-    const f32 result = power_of_two_quick(power);
+    const f32 result = fast_exp2(power);
     return fused(result, lost * LN_2, result);
 }
 #endif

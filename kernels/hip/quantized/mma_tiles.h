@@ -1,16 +1,16 @@
-// Weights times eight activations, or a few times eight, on matrix units: a strip is 16 rows of weights.
-// A team of 32 threads multiplies the integers of a strip, 32 of each row, with the bytes of eight activations in one
+// Weights times eight activations, or a few times eight, on matrix units: a tile is 16 rows of weights.
+// A team of 32 threads multiplies the integers of a tile, 32 of each row, with the bytes of eight activations in one
 // instruction; where there is no such instruction, dot products of four bytes give the same sums. The weights pass through shared
-// memory, where unaligned blocks cost nothing and the next ones arrive while these are multiplied: strips_loaded.h and
-// strips_staged.h have two ways to do that, this file what becomes of a chunk, and strips_folded.h the same for small scales.
+// memory, where unaligned blocks cost nothing and the next ones arrive while these are multiplied: mma_tiles_loaded.h and
+// mma_tiles_staged.h have two ways to do that, this file what becomes of a chunk, and mma_tiles_folded.h the same for small scales.
 #pragma once
 
-constexpr u32 STRIP_ROWS = 16;
-constexpr u32 STRIP_COLUMNS = 8;
-constexpr u32 STRIP_TEAM = 32;
+constexpr u32 MMA_ROWS = 16;
+constexpr u32 MMA_COLUMNS = 8;
+constexpr u32 MMA_TEAM = 32;
 constexpr u32 CHUNK = 256; // weights of a row that pass through shared memory together
-SHARE(STRIP_ROWS)
-SHARE(STRIP_COLUMNS)
+SHARE(MMA_ROWS)
+SHARE(MMA_COLUMNS)
 SHARE(CHUNK)
 
 #if defined(TARGET_NVIDIA) && __CUDA_ARCH__ >= 800
@@ -19,10 +19,10 @@ SHARE(CHUNK)
 
 // Words of a piece that a thread takes out of its bytes: one, where the matrix unit collects the others from its neighbours.
 #if defined(MATRIX_UNITS)
-constexpr u32 STRIP_WORDS = 1;
+constexpr u32 MMA_WORDS = 1;
 constexpr bool MATRIX_OFFSETS = true; // offsets of scales in parts are the unit's work, too
 #else
-constexpr u32 STRIP_WORDS = 4;
+constexpr u32 MMA_WORDS = 4;
 constexpr bool MATRIX_OFFSETS = false;
 #endif
 
@@ -36,11 +36,11 @@ constexpr f32 RAISED = 12582912.0f;
 // and of either half, step * sum where the format has an offset, and otherwise RAISED + ZERO * sum, to be taken away.
 enum Mark : u32 { MARK_STEP = 0, MARK_TOTAL = 1, MARK_HALVES = 2, MARKS = 4 };
 SHARE(MARKS)
-constexpr u32 STRIP_BLOCK_WORDS = STRIP_COLUMNS * ACTIVATION_BLOCK / 4;
-constexpr u32 STRIP_BLOCK_MARKS = STRIP_COLUMNS * MARKS;
+constexpr u32 MMA_BLOCK_WORDS = MMA_COLUMNS * ACTIVATION_BLOCK / 4;
+constexpr u32 MMA_BLOCK_MARKS = MMA_COLUMNS * MARKS;
 
 // How they are laid out.
-struct StripRows {
+struct MmaRows {
     u32 *words;
     f32 *marks;
     Divider blocks_per_row;
@@ -49,13 +49,13 @@ struct StripRows {
     f32 zero;
     u32 has_offset;
 };
-SHARE_LAYOUT(StripRows, words, marks, blocks_per_row, block_count, count, zero, has_offset)
+SHARE_LAYOUT(MmaRows, words, marks, blocks_per_row, block_count, count, zero, has_offset)
 
 // Takes the bytes and sums of one block of one activation.
-struct IntoStrip {
+struct IntoMmaTile {
     u32 *places;
     f32 *marks;
-    const StripRows &rows;
+    const MmaRows &rows;
     bool inside;
 
     MEMBER f32 mark(f32 step, i32 sum) const { return rows.has_offset ? step * (f32)sum : RAISED + rows.zero * (f32)sum; }
@@ -66,45 +66,45 @@ struct IntoStrip {
     }
     MEMBER void step(f32 step, i32 low, i32 high) const {
         if (!inside) return;
-        marks[STRIP_COLUMNS * MARK_STEP] = step;
-        marks[STRIP_COLUMNS * MARK_TOTAL] = mark(step, low + high);
-        marks[STRIP_COLUMNS * MARK_HALVES] = mark(step, low);
-        marks[STRIP_COLUMNS * (MARK_HALVES + 1)] = mark(step, high);
+        marks[MMA_COLUMNS * MARK_STEP] = step;
+        marks[MMA_COLUMNS * MARK_TOTAL] = mark(step, low + high);
+        marks[MMA_COLUMNS * MARK_HALVES] = mark(step, low);
+        marks[MMA_COLUMNS * (MARK_HALVES + 1)] = mark(step, high);
     }
 };
 
 // Which block of which activation a team of `lanes` threads takes.
-struct StripPlace {
+struct MmaPlace {
     u32 row, column, block; // of the source, of a group of eight, of the row
     u64 index;              // of the block in groups of eight
     bool inside;
 
-    MEMBER StripPlace(const StripRows &to, u32 lanes) {
+    MEMBER MmaPlace(const MmaRows &to, u32 lanes) {
         const u32 team = (block_x() * QUANTIZE_THREADS + thread_x()) / lanes;
         inside = team < to.block_count;
         const Division split = divide(inside ? team : to.block_count - 1, to.blocks_per_row);
         // The places past the end repeat the last activation; what comes of them is not stored.
-        row = min_of(split.quotient, to.count - 1), column = split.quotient % STRIP_COLUMNS, block = split.remainder;
-        index = (u64)(split.quotient / STRIP_COLUMNS) * to.blocks_per_row.divisor + block;
+        row = min_of(split.quotient, to.count - 1), column = split.quotient % MMA_COLUMNS, block = split.remainder;
+        index = (u64)(split.quotient / MMA_COLUMNS) * to.blocks_per_row.divisor + block;
     }
 };
 
 // `rows` finds the start of an activation, whose elements lie `stride` apart.
 template <typename T>
-DEVICE void quantize_strips(const T *RESTRICT source, const Layout &rows, u64 stride, const StripRows &to) {
+DEVICE void quantize_mma(const T *RESTRICT source, const Layout &rows, u64 stride, const MmaRows &to) {
     call_successor();
-    const StripPlace place(to, QUANTIZE_LANES);
+    const MmaPlace place(to, QUANTIZE_LANES);
     const T *at = source + rows.offset(place.row) + (u64)place.block * ACTIVATION_BLOCK * stride;
     quantize_block<QUANTIZE_LANES>([&](u32 i) { return four_values(at + 4 * i * stride, stride); },
-                      IntoStrip{to.words + (place.index * STRIP_BLOCK_WORDS + 8 * place.column),
-                                to.marks + (place.index * STRIP_BLOCK_MARKS + place.column), to, place.inside});
+                      IntoMmaTile{to.words + (place.index * MMA_BLOCK_WORDS + 8 * place.column),
+                                to.marks + (place.index * MMA_BLOCK_MARKS + place.column), to, place.inside});
 }
 
-// Where scales fold (strips_folded.h), a chunk of eight activations is five loads of a team.
-constexpr u32 FOLDED_WORDS = 4 * STRIP_TEAM, FOLDED_CHUNK = 5 * FOLDED_WORDS;
+// Where scales fold (mma_tiles_folded.h), a chunk of eight activations is five loads of a team.
+constexpr u32 FOLDED_WORDS = 4 * MMA_TEAM, FOLDED_CHUNK = 5 * FOLDED_WORDS;
 
 // Words of an activation.
-template <typename F> DEVICE u32 column_words(u32 k) { return F::FOLDS ? k / CHUNK * (FOLDED_CHUNK / STRIP_COLUMNS) : k / 4; }
+template <typename F> DEVICE u32 column_words(u32 k) { return F::FOLDS ? k / CHUNK * (FOLDED_CHUNK / MMA_COLUMNS) : k / 4; }
 
 // How a chunk of a row lies in shared memory: from a multiple of 16 bytes on, as it does in memory.
 template <typename F> struct Chunk {
@@ -118,20 +118,20 @@ template <typename F> struct Chunk {
 };
 
 // Whether the integers of a pair stay where they lie in a word: where the unit takes unsigned bytes.
-template <typename F> constexpr bool STRIP_LIFTS = STRIP_WORDS == 1 && F::PAIRS_LIFT;
-template <typename F> DEVICE f32 strip_lift(u32 pair) {
-    if constexpr (STRIP_LIFTS<F>) return (f32)F::pair_lift(pair);
+template <typename F> constexpr bool MMA_LIFTS = MMA_WORDS == 1 && F::PAIRS_LIFT;
+template <typename F> DEVICE f32 mma_lift(u32 pair) {
+    if constexpr (MMA_LIFTS<F>) return (f32)F::pair_lift(pair);
     return 1.0f;
 }
 
 // The scales of a group: of one unit, or of the two that share bytes.
-template <typename F, u32 MERGE = F::MERGE> struct StripHead {
+template <typename F, u32 MERGE = F::MERGE> struct MmaHead {
     typedef typename F::Head Type;
     static MEMBER Type of(const u8 *block, u32 group) { return F::head(block, group); }
     static MEMBER Scale whole(const Type &head) { return F::whole(head); }
     static MEMBER Scale part(const Type &head, u32 i) { return F::part(head, i); }
 };
-template <typename F> struct StripHead<F, 1> {
+template <typename F> struct MmaHead<F, 1> {
     typedef typename F::HalfHead Type;
     static MEMBER Type of(const u8 *block, u32 group) { return F::half_head(block, group); }
     static MEMBER Scale whole(const Type &head) { return F::half_whole(head); }
@@ -139,23 +139,23 @@ template <typename F> struct StripHead<F, 1> {
 };
 
 // What a thread takes of one of its two rows: the integers and the scales of a group.
-template <typename F> struct StripRow {
-    typename F::template Raw<STRIP_WORDS> raw[Chunk<F>::UNITS];
-    typename StripHead<F>::Type head;
+template <typename F> struct MmaRow {
+    typename F::template Raw<MMA_WORDS> raw[Chunk<F>::UNITS];
+    typename MmaHead<F>::Type head;
 
     MEMBER void take(const u8 *block, u32 group, u32 first) {
         UNROLL_ON_GPU
-        for (u32 u = 0; u < Chunk<F>::UNITS; u++) raw[u] = F::template raw<STRIP_WORDS>(block, Chunk<F>::UNITS * group + u, first);
-        head = StripHead<F>::of(block, group);
+        for (u32 u = 0; u < Chunk<F>::UNITS; u++) raw[u] = F::template raw<MMA_WORDS>(block, Chunk<F>::UNITS * group + u, first);
+        head = MmaHead<F>::of(block, group);
     }
     // Either piece of a pair.
-    MEMBER Words<STRIP_WORDS> piece(u32 pair, u32 half) const {
-        Words<STRIP_WORDS> out;
+    MEMBER Words<MMA_WORDS> piece(u32 pair, u32 half) const {
+        Words<MMA_WORDS> out;
         UNROLL_ON_GPU
-        for (u32 w = 0; w < STRIP_WORDS; w++) {
+        for (u32 w = 0; w < MMA_WORDS; w++) {
             const auto &own = raw[F::MERGE == 2 ? 0 : half];
             const u32 i = F::MERGE == 2 ? 2 * pair + half : pair;
-            if constexpr (STRIP_LIFTS<F>) {
+            if constexpr (MMA_LIFTS<F>) {
                 out[w] = F::pair_lifted(own, w, i);
             } else {
                 out[w] = F::quad(own, w, i);
@@ -165,22 +165,22 @@ template <typename F> struct StripRow {
     }
     // Its scale and offset before those of the block.
     MEMBER Scale part(u32 pair, u32 half) const {
-        return StripHead<F>::part(head, 2 * pair + half);
+        return MmaHead<F>::part(head, 2 * pair + half);
     }
 };
 
 // A chunk of the activations of GROUPS groups of columns.
-template <u32 GROUPS> struct StripChunk {
+template <u32 GROUPS> struct MmaChunk {
     const u32 *words;
     const f32 *marks;
     u32 k;     // of a row
     u32 index; // of the chunk
 
     MEMBER const u32 *block_words(u32 group, u32 block) const {
-        return words + index * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_WORDS) + ((u64)group * (2 * k) + block * STRIP_BLOCK_WORDS);
+        return words + index * (CHUNK / ACTIVATION_BLOCK * MMA_BLOCK_WORDS) + ((u64)group * (2 * k) + block * MMA_BLOCK_WORDS);
     }
     MEMBER const f32 *block_marks(u32 group, u32 block) const {
-        return marks + index * (CHUNK / ACTIVATION_BLOCK * STRIP_BLOCK_MARKS) + ((u64)group * k + block * STRIP_BLOCK_MARKS);
+        return marks + index * (CHUNK / ACTIVATION_BLOCK * MMA_BLOCK_MARKS) + ((u64)group * k + block * MMA_BLOCK_MARKS);
     }
     MEMBER const u32 *folded(u32 group) const { return words + index * FOLDED_CHUNK + (u64)group * (k / CHUNK * FOLDED_CHUNK); }
 };
@@ -188,7 +188,7 @@ template <u32 GROUPS> struct StripChunk {
 // Raised dot products of two rows (thread / 4 and that + 8) with two activations (thread % 4 * 2 and the next): of both halves of
 // a block together, or, where SPLIT, of either.
 template <bool SPLIT, bool UNSIGNED>
-DEVICE void strip_dots(const Words<STRIP_WORDS> (&weights)[2][2], const u32 *block, u32 lane, u32 (&dots)[SPLIT ? 2 : 1][4]) {
+DEVICE void mma_dots(const Words<MMA_WORDS> (&weights)[2][2], const u32 *block, u32 lane, u32 (&dots)[SPLIT ? 2 : 1][4]) {
 #if defined(MATRIX_UNITS)
     const Vec<u32, 2> bytes = load<2>(block + 2 * lane);
     if constexpr (SPLIT) {
@@ -199,17 +199,17 @@ DEVICE void strip_dots(const Words<STRIP_WORDS> (&weights)[2][2], const u32 *blo
                 : "r"(weights[0][half][0]), "r"(weights[1][half][0]), "r"(bytes[half]), "r"(RAISED_BITS));
         }
     } else {
-#define STRIP_PRODUCT(type)                                                                                                      \
-    asm("mma.sync.aligned.m16n8k32.row.col.s32." type ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};" \
-        : "=r"(dots[0][0]), "=r"(dots[0][1]), "=r"(dots[0][2]), "=r"(dots[0][3])                                                 \
-        : "r"(weights[0][0][0]), "r"(weights[1][0][0]), "r"(weights[0][1][0]), "r"(weights[1][1][0]), "r"(bytes[0]),             \
+#define MMA_PRODUCT(type)                                                                                              \
+    asm("mma.sync.aligned.m16n8k32.row.col.s32." type ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"\
+        : "=r"(dots[0][0]), "=r"(dots[0][1]), "=r"(dots[0][2]), "=r"(dots[0][3])                                       \
+        : "r"(weights[0][0][0]), "r"(weights[1][0][0]), "r"(weights[0][1][0]), "r"(weights[1][1][0]), "r"(bytes[0]),   \
           "r"(bytes[1]), "r"(RAISED_BITS))
         if constexpr (UNSIGNED) {
-            STRIP_PRODUCT("u8");
+            MMA_PRODUCT("u8");
         } else {
-            STRIP_PRODUCT("s8");
+            MMA_PRODUCT("s8");
         }
-#undef STRIP_PRODUCT
+#undef MMA_PRODUCT
     }
 #else
     UNROLL_ON_GPU
@@ -227,17 +227,17 @@ DEVICE void strip_dots(const Words<STRIP_WORDS> (&weights)[2][2], const u32 *blo
 }
 
 // The sums of a thread: two rows by two columns, for each group of eight columns.
-template <u32 GROUPS> struct StripSums {
+template <u32 GROUPS> struct MmaSums {
     f32 at[GROUPS][4];
 };
 
 // A pair of pieces of either row, times a block of each activation. What belongs to offsets goes to `less`.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChunk<GROUPS> &chunk, u32 block, u32 lane,
-                          StripSums<GROUPS> &sum, StripSums<GROUPS> &less) {
+DEVICE void multiply_pair(const MmaRow<F> (&row)[2], u32 pair, const MmaChunk<GROUPS> &chunk, u32 block, u32 lane,
+                          MmaSums<GROUPS> &sum, MmaSums<GROUPS> &less) {
     constexpr bool SPLIT = F::MERGE == 1;
     constexpr bool OFFSETS = F::HAS_OFFSET && !(MATRIX_OFFSETS && F::IN_PARTS);
-    Words<STRIP_WORDS> weights[2][2];
+    Words<MMA_WORDS> weights[2][2];
     Scale part[2][2];
     UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) {
@@ -247,12 +247,12 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChun
     UNROLL_ON_GPU
     for (u32 g = 0; g < GROUPS; g++) {
         const f32 *marks = chunk.block_marks(g, block) + 2 * (lane % 4);
-        const auto marked = [&](u32 kind) { return load<2>(marks + STRIP_COLUMNS * kind); };
+        const auto marked = [&](u32 kind) { return load<2>(marks + MMA_COLUMNS * kind); };
         u32 dots[SPLIT ? 2 : 1][4];
-        strip_dots<SPLIT, STRIP_LIFTS<F>>(weights, chunk.block_words(g, block), lane, dots);
+        mma_dots<SPLIT, MMA_LIFTS<F>>(weights, chunk.block_words(g, block), lane, dots);
         Vec<f32, 2> step = marked(MARK_STEP);
         UNROLL_ON_GPU
-        for (u32 c = 0; c < 2; c++) step[c] *= 1.0f / strip_lift<F>(pair);
+        for (u32 c = 0; c < 2; c++) step[c] *= 1.0f / mma_lift<F>(pair);
         Vec<f32, 2> extra[2];
         if (SPLIT) {
             extra[0] = marked(MARK_HALVES), extra[1] = marked(MARK_HALVES + 1);
@@ -279,9 +279,9 @@ DEVICE void multiply_pair(const StripRow<F> (&row)[2], u32 pair, const StripChun
 // The eight minimums of a chunk, times what its offsets are multiplied with: floats of 11 bits, which the minimums have, and the others
 // have in two parts.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_minimums(const u8 *const (&from)[2], const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &less) {
+DEVICE void multiply_minimums(const u8 *const (&from)[2], const MmaChunk<GROUPS> &chunk, u32 lane, MmaSums<GROUPS> &less) {
     constexpr u32 BITS = 0xffffe000u;
-    const u32 own = lane / 4 + STRIP_BLOCK_MARKS * (lane % 4) + STRIP_COLUMNS * MARK_TOTAL;
+    const u32 own = lane / 4 + MMA_BLOCK_MARKS * (lane % 4) + MMA_COLUMNS * MARK_TOTAL;
     f32 minimum[4];
     UNROLL_ON_GPU
     for (u32 i = 0; i < 4; i++) minimum[i] = F::minimum(from[i % 2], lane % 4, i / 2);
@@ -308,14 +308,14 @@ DEVICE void multiply_minimums(const u8 *const (&from)[2], const StripChunk<GROUP
 
 // A group of the two rows whose chunks begin at `from`.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_group(const u8 *const (&from)[2], u32 group, const StripChunk<GROUPS> &chunk, u32 lane, StripSums<GROUPS> &sum,
-                           StripSums<GROUPS> &less, Scale (&whole)[2]) {
+DEVICE void multiply_group(const u8 *const (&from)[2], u32 group, const MmaChunk<GROUPS> &chunk, u32 lane, MmaSums<GROUPS> &sum,
+                           MmaSums<GROUPS> &less, Scale (&whole)[2]) {
     typedef Chunk<F> C;
-    StripRow<F> row[2];
+    MmaRow<F> row[2];
     UNROLL_ON_GPU
     for (u32 r = 0; r < 2; r++) {
-        row[r].take(from[r] + group / C::BLOCK_GROUPS * F::BYTES, group % C::BLOCK_GROUPS, STRIP_WORDS == 1 ? lane % 4 : 0);
-        whole[r] = StripHead<F>::whole(row[r].head);
+        row[r].take(from[r] + group / C::BLOCK_GROUPS * F::BYTES, group % C::BLOCK_GROUPS, MMA_WORDS == 1 ? lane % 4 : 0);
+        whole[r] = MmaHead<F>::whole(row[r].head);
     }
     UNROLL_ON_GPU
     for (u32 p = 0; p < C::PAIRS; p++) multiply_pair<F>(row, p, chunk, group * C::PAIRS + p, lane, sum, less);
@@ -323,10 +323,10 @@ DEVICE void multiply_group(const u8 *const (&from)[2], u32 group, const StripChu
 
 // A chunk of the two rows, or its first `groups` groups. Where scales are in parts, those of the block come last.
 template <typename F, u32 GROUPS>
-DEVICE void multiply_in_parts(const u8 *const (&from)[2], u32 groups, const StripChunk<GROUPS> &chunk, u32 lane,
-                              StripSums<GROUPS> &sum) {
+DEVICE void multiply_in_parts(const u8 *const (&from)[2], u32 groups, const MmaChunk<GROUPS> &chunk, u32 lane,
+                              MmaSums<GROUPS> &sum) {
     typedef Chunk<F> C;
-    StripSums<GROUPS> part = {}, less = {};
+    MmaSums<GROUPS> part = {}, less = {};
     Scale whole[2];
 #if defined(MATRIX_UNITS)
     if constexpr (F::HAS_OFFSET && F::IN_PARTS) multiply_minimums<F>(from, chunk, lane, less);
@@ -334,7 +334,7 @@ DEVICE void multiply_in_parts(const u8 *const (&from)[2], u32 groups, const Stri
     const auto group = [&](u32 g) {
         multiply_group<F>(from, g, chunk, lane, F::IN_PARTS ? part : sum, F::IN_PARTS ? less : sum, whole);
     };
-    if (ALL_WAYS && (C::BLOCKS == 1 || groups == C::GROUPS)) {
+    if (FAST_PATHS && (C::BLOCKS == 1 || groups == C::GROUPS)) {
         UNROLL_ON_GPU
         for (u32 g = 0; g < C::GROUPS; g++) group(g);
     } else {
