@@ -5,7 +5,7 @@ use crate::abi::event;
 use crate::device::DeviceMemory;
 use crate::log::log;
 use crate::queue::aql::Packet;
-use crate::queue::{block_signals, now, signal, Queue};
+use crate::queue::{now, settle_in, signal, Queue};
 use crate::report;
 use crate::state::State;
 use std::cell::RefCell;
@@ -156,7 +156,7 @@ impl Crew {
     }
 
     fn help(&self) {
-        block_signals();
+        settle_in();
         let mut open = self.lock();
         loop {
             let Some(grid) = open.iter().find(|grid| grid.has_work()).cloned() else {

@@ -100,7 +100,8 @@ extern "C" fn forget() {
 }
 
 impl State {
-    fn new(config: &'static Config) -> std::io::Result<Self> {
+    /// The driver for these GPUs.
+    pub fn new(config: &'static Config) -> std::io::Result<Self> {
         let machine = physical_memory();
         let gpus: Vec<Gpu> = (0..)
             .zip(&config.cards)

@@ -1,22 +1,14 @@
 //! Programs of ROCm that nobody here wrote, on emulated GPUs.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod common;
 
-/// The library, where cargo put it: beside the folder of this test program.
-fn library() -> PathBuf {
-    let program = std::env::current_exe().expect("this program has a path");
-    let folder = program.parent().expect("and a folder");
-    let places = [folder.join("libkfd.so"), folder.with_file_name("libkfd.so")];
-    places.into_iter().find(|place| place.is_file()).expect("cargo builds the library before its tests")
-}
+use common::emulated;
+use std::path::Path;
+use std::process::Output;
 
 fn run(program: &str, arguments: &[&str], arch: Option<&str>) -> Option<Output> {
-    let mut command = Command::new(program);
-    command.args(arguments).env("LD_PRELOAD", library()).env_remove("KFD_ARCH").env_remove("KFD_LOG");
-    if let Some(arch) = arch {
-        command.env("KFD_ARCH", arch);
-    }
+    let mut command = emulated(Path::new(program), arch);
+    command.args(arguments);
     match command.output() {
         Ok(output) => Some(output),
         Err(error) if std::env::var_os("CI").is_none() => {

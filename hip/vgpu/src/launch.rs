@@ -355,7 +355,6 @@ impl Launch {
             trouble: None,
             refused: None,
             checked: true,
-            clock: 0,
             tracker: std::mem::take(&mut pool.tracker),
             shadow: self.shadow.as_deref(),
             block,
@@ -456,7 +455,6 @@ impl Launch {
                 run_plain(wave, &current, machine, allowed)
             };
             wave.steps += steps;
-            machine.clock += steps;
             budget -= steps.min(budget);
             match flow {
                 Flow::Barrier => {

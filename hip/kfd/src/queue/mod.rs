@@ -4,6 +4,8 @@
 pub mod aql;
 pub mod sdma;
 pub mod signal;
+#[cfg(test)]
+mod tests;
 
 use crate::abi::{amd_queue, CreateQueue};
 use crate::log::log;
@@ -14,6 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// How long a queue looks for its next packet without a rest.
+const BURST: Duration = Duration::from_micros(20);
+/// How long it looks itself, with rests.
+const PAUSE: Duration = Duration::from_millis(2);
 /// Doorbells of a process, eight bytes each.
 const MOST_QUEUES: usize = 1024;
 
@@ -158,7 +164,7 @@ impl Queues {
 
     /// Wakes queues that have work, and stops kernels that take too long.
     fn watch(&self, state: &'static State) {
-        block_signals();
+        settle_in();
         let mut last_work = Instant::now();
         loop {
             let mut found = false;
@@ -195,26 +201,27 @@ impl Queues {
 impl Queue {
     /// The life of a queue's thread.
     fn serve(&self) {
-        block_signals();
-        let mut idle = 0u32;
+        settle_in();
+        let mut last = Instant::now();
         while !self.stop.load(Ordering::Acquire) {
             let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self.kind {
                 Kind::Aql => aql::step(self),
                 Kind::Sdma => sdma::step(self),
             }));
+            let idle = last.elapsed();
             match step {
-                Ok(Step::Done) => idle = 0,
+                Ok(Step::Done) => last = Instant::now(),
                 Ok(Step::Failed) | Err(_) => break,
-                Ok(Step::Empty | Step::Waiting) if idle < 300 => {
-                    idle += 1;
-                    thread::yield_now();
-                }
-                Ok(Step::Waiting) => thread::sleep(Duration::from_micros(20)),
+                // The next packet of a burst comes within microseconds. Who waits longer sleeps, which on a busy machine is also the
+                // shortest way to be woken.
+                Ok(Step::Empty | Step::Waiting) if idle < BURST => std::hint::spin_loop(),
+                Ok(Step::Empty | Step::Waiting) if idle < PAUSE => thread::sleep(Duration::from_micros(20)),
+                Ok(Step::Waiting) => thread::sleep(Duration::from_micros(100)),
                 Ok(Step::Empty) => {
                     self.asleep.store(true, Ordering::Release);
                     thread::park();
                     self.asleep.store(false, Ordering::Relaxed);
-                    idle = 0;
+                    last = Instant::now();
                 }
             }
         }
@@ -257,8 +264,11 @@ pub unsafe fn load(address: u64) -> u64 {
     unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Acquire)
 }
 
-/// Signals of the program are for the program's threads; those that this thread could cause itself stay.
-pub fn block_signals() {
+/// A thread of the driver's own. Signals of the program are for the program's threads; those that it could cause itself stay.
+pub fn settle_in() {
+    // Short sleeps shall be short: by default the kernel may add 50 microseconds.
+    // SAFETY: a call with numbers only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
     // SAFETY: sets of signals on this stack.
     unsafe {
         let mut set = std::mem::zeroed();

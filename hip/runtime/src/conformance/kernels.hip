@@ -42,17 +42,24 @@ extern "C" __global__ void echo(unsigned char a, short b, unsigned char c, int d
 
 // Time
 
+// clock64() has 20 bits on gfx11 and never gets as far as these kernels wait.
+#if defined(__AMDGCN__) && __has_builtin(__builtin_readsteadycounter)
+#define TICKS() ((long long)__builtin_readsteadycounter())
+#else
+#define TICKS() clock64()
+#endif
+
 extern "C" __global__ void sleep_then_write(int* target, int value, long long ticks) {
-    long long start = clock64();
-    while (clock64() - start < ticks) {
+    long long start = TICKS();
+    while (TICKS() - start < ticks) {
     }
     *target = value;
 }
 
 // Writes only when told to, by another stream. Atomics, because they see what others write while the kernel runs.
 extern "C" __global__ void write_when_told(int* told, int* target, int value, long long patience) {
-    long long start = clock64();
-    while (atomicAdd(told, 0) == 0 && clock64() - start < patience) {
+    long long start = TICKS();
+    while (atomicAdd(told, 0) == 0 && TICKS() - start < patience) {
     }
     *target = value;
 }

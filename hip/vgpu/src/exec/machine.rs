@@ -38,8 +38,6 @@ pub(crate) struct Machine<'a> {
     pub refused: Option<u64>,
     /// Every access is looked at: local memory beyond the block fails instead of reading 0.
     pub checked: bool,
-    /// Instructions run so far in this block, which is what clocks show.
-    pub clock: u64,
     pub tracker: crate::checks::Tracker,
     /// Where races in global memory are looked for.
     pub shadow: Option<&'a crate::checks::Shadow>,

@@ -553,8 +553,8 @@ fn register<const L: usize>(w: &Wave<L>, m: &crate::exec::machine::Machine<'_>, 
         20 if m.arch.is_cdna() => 0,
         20 => 0,
         21 => PRIVATE_APERTURE,
-        29 => m.clock as u32,
-        30 => (m.clock >> 32) as u32,
+        29 => crate::exec::smem::nanoseconds() as u32,
+        30 => (crate::exec::smem::nanoseconds() >> 32) as u32,
         _ => return None,
     })
 }

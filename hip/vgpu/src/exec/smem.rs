@@ -90,12 +90,22 @@ impl<const B: usize> Run for LoadSmall<B> {
     }
 }
 
+/// The constant clock of AMD's GPUs has 100 MHz.
+const REALTIME_NS: u64 = 10;
+
+/// The time since the first kernel asked for it. The clock of the waves is one of 1 GHz.
+pub(crate) fn nanoseconds() -> u64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+}
+
 handlers! { clocks;
-    S_MEMTIME | S_MEMREALTIME (w, op, m) { w.set_s64(op.dst, m.clock); Flow::Next }
+    S_MEMTIME (w, op, _m) { w.set_s64(op.dst, nanoseconds()); Flow::Next }
+    S_MEMREALTIME (w, op, _m) { w.set_s64(op.dst, nanoseconds() / REALTIME_NS); Flow::Next }
     S_SENDMSG_RTN_B64 (w, op, m) {
         // The realtime clock; the other messages return what only a driver knows.
         if op.imm & 0xff == 0x83 {
-            w.set_s64(op.dst, m.clock);
+            w.set_s64(op.dst, nanoseconds() / REALTIME_NS);
             return Flow::Next;
         }
         m.fail(crate::failure::Cause::Instruction, None, format!("message {:#x} is not emulated", op.imm & 0xff))
