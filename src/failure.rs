@@ -84,7 +84,7 @@ pub fn sentence(error: &candle_core::Error) -> String {
 fn is_of_device(error: &candle_core::Error) -> bool {
     use candle_core::Error;
     match error {
-        Error::Rocm(_) => true,
+        Error::Cuda(_) => true,
         Error::WithBacktrace { inner, .. } | Error::WithPath { inner, .. } | Error::Context { inner, .. } => {
             is_of_device(inner)
         }

@@ -1,5 +1,5 @@
-//! Candle's own tests, as its release carries them, on the ROCm device: the graft taught `test_device!` to make a test
-//! `..._gpu::rocm` (or `..._cuda::rocm`) beside those for the CPU. Nothing of them is stored here.
+//! Candle's own tests, as its release carries them: the tests that `test_device!` makes for CUDA run on the ROCm device. Nothing
+//! of them is stored here.
 //! `waves_of_64` runs all of them once more on an embedded device with the other wave size.
 
 #![allow(clippy::all)] // Upstream's code is upstream's.
@@ -20,7 +20,7 @@ mod suite;
 
 #[test]
 fn all_of_upstreams_device_tests_are_here() {
-    assert_eq!(suite::rocm_tests().len(), 108);
+    assert_eq!(suite::gpu_tests().len(), 110);
 }
 
 #[test]

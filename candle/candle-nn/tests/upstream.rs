@@ -11,7 +11,7 @@ mod suite;
 
 #[test]
 fn all_of_upstreams_device_tests_are_here() {
-    assert_eq!(suite::rocm_tests().len(), 10);
+    assert_eq!(suite::gpu_tests().len(), 10);
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn run() -> Result<()> {
     let name = variable("CARGO_PKG_NAME")?;
     let version = variable("CARGO_PKG_VERSION")?;
     let output = PathBuf::from(variable("OUT_DIR")?);
+    release_flags(&version).iter().for_each(|flag| println!("{flag}"));
     let overlay = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("rocm");
 
     let source = upstream::locate(&name, &version, &output.join("upstream"))?;
@@ -33,6 +34,12 @@ fn run() -> Result<()> {
     watch(&overlay, &report);
     let log = output.join("graft.txt");
     std::fs::write(&log, report.to_string()).map_err(Error::file("write", &log))
+}
+
+/// What tells the backend which release it is built for: `cfg(candle = "0.10")`. Where releases differ, the backend asks.
+pub fn release_flags(release: &str) -> [String; 2] {
+    let minor = release.rsplit_once('.').map_or(release, |(minor, _)| minor);
+    ["cargo::rustc-check-cfg=cfg(candle, values(any()))".to_string(), format!("cargo::rustc-cfg=candle={minor:?}")]
 }
 
 /// What the compiler reads it watches itself; the graft's own inputs are the names of the overlay's modules and hooks.

@@ -29,9 +29,9 @@ pub enum Error {
         /// What the parser said.
         reason: String,
     },
-    /// Mentions of CUDA that no rule and no waiver accounts for.
-    #[error("{}", unclaimed_sentence(.0))]
-    Unclaimed(Vec<Mention>),
+    /// Operations of CUDA's that the overlay lacks and no waiver excuses.
+    #[error("{}", missing_sentence(.0))]
+    MissingHooks(Vec<Mention>),
     /// Waivers that excuse nothing in the release they were written for.
     #[error("{}", stale_sentence(.0))]
     StaleWaivers(Vec<String>),
@@ -69,14 +69,14 @@ pub enum Error {
     Upstream(String),
 }
 
-/// One mention of CUDA in a source file.
+/// One operation in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// The file, relative to the crate.
     pub file: String,
     /// The line, counted from one.
     pub line: usize,
-    /// The identifier, literal, or operation.
+    /// The operation, and what it lacks.
     pub what: String,
 }
 
@@ -87,9 +87,9 @@ impl Error {
     }
 }
 
-fn unclaimed_sentence(mentions: &[Mention]) -> String {
+fn missing_sentence(mentions: &[Mention]) -> String {
     let mut text = format!(
-        "{} mention(s) of CUDA in Candle's source that no rule accounts for; teach the graft a rule, or waive them with a reason:",
+        "{} operation(s) that Candle implements for CUDA alone; write the hooks, or waive them with a reason:",
         mentions.len()
     );
     for Mention { file, line, what } in mentions {

@@ -1,8 +1,7 @@
-//! A source file and what is to be done to it: insertions and replacements by byte range, and the ranges that a rule has
-//! accounted for. The text is edited, never pretty-printed from a syntax tree, so that upstream's formatting, comments
+//! A source file and what is to be done to it: insertions and replacements by byte range. The text is edited, never pretty-printed from a syntax tree, so that upstream's formatting, comments
 //! and line structure survive.
 
-use crate::report::{Kept, Rule, Site};
+use crate::report::{Rule, Site};
 use std::ops::Range;
 
 /// A file on its way through the rules.
@@ -12,8 +11,6 @@ pub struct Patch<'a> {
     /// Upstream's text.
     pub text: &'a str,
     edits: Vec<Edit>,
-    claims: Vec<Range<usize>>,
-    kept: Vec<Kept>,
 }
 
 struct Edit {
@@ -25,7 +22,7 @@ struct Edit {
 impl<'a> Patch<'a> {
     /// A file with nothing to be done to it yet.
     pub fn new(file: &'a str, text: &'a str) -> Self {
-        Patch { file, text, edits: Vec::new(), claims: Vec::new(), kept: Vec::new() }
+        Patch { file, text, edits: Vec::new() }
     }
 
     /// The source text of a range.
@@ -45,23 +42,6 @@ impl<'a> Patch<'a> {
         self.text[..position].matches('\n').count() + 1
     }
 
-    /// Marks a range as accounted for.
-    pub fn claim(&mut self, range: Range<usize>) {
-        self.claims.push(range);
-    }
-
-    /// Whether a rule has accounted for the whole range.
-    pub fn is_claimed(&self, range: &Range<usize>) -> bool {
-        self.claims.iter().any(|claim| claim.start <= range.start && range.end <= claim.end)
-    }
-
-    /// Leaves a range as it is, and says why.
-    pub fn keep(&mut self, range: Range<usize>, what: impl Into<String>) {
-        let line = self.line(range.start);
-        self.kept.push(Kept { file: self.file.to_string(), line, what: what.into() });
-        self.claim(range);
-    }
-
     /// Inserts text at a position for the sake of `site`.
     pub fn insert(&mut self, position: usize, text: String, rule: Rule, site: usize) {
         let site = Site { file: self.file.to_string(), line: self.line(site), rule };
@@ -73,8 +53,8 @@ impl<'a> Patch<'a> {
         self.edits.push(Edit { at: range, text, site: None });
     }
 
-    /// The patched text, the sites in order, and the code that was kept.
-    pub fn finish(mut self) -> (String, Vec<Site>, Vec<Kept>) {
+    /// The patched text, and the sites in order.
+    pub fn finish(mut self) -> (String, Vec<Site>) {
         // Stable: several insertions at one position stay in the order in which the rules made them.
         self.edits.sort_by_key(|edit| edit.at.start);
         let mut text = String::with_capacity(self.text.len() + 4096);
@@ -87,7 +67,7 @@ impl<'a> Patch<'a> {
             sites.extend(edit.site);
         }
         text.push_str(&self.text[position..]);
-        (text, sites, self.kept)
+        (text, sites)
     }
 }
 
@@ -98,10 +78,10 @@ mod tests {
     #[test]
     fn edits_apply_in_text_order_whatever_order_they_came_in() {
         let mut patch = Patch::new("x.rs", "one two three");
-        patch.insert(13, "!".into(), Rule::Arm, 0);
+        patch.insert(13, "!".into(), Rule::Name, 0);
         patch.replace(4..7, "2".into());
-        patch.insert(3, ",".into(), Rule::Arm, 0);
-        let (text, sites, _) = patch.finish();
+        patch.insert(3, ",".into(), Rule::Name, 0);
+        let (text, sites) = patch.finish();
         assert_eq!(text, "one, 2 three!");
         assert_eq!(sites.len(), 2);
     }

@@ -1,4 +1,4 @@
-//! What a graft did, as data: every site it changed and by which rule, what it mounted, hooked, derived and left alone.
+//! What a graft did, as data: every site it changed and by which rule, what it mounted, hooked and left out.
 //! Tests and build logs read it; nothing here touches a file.
 
 use std::collections::BTreeMap;
@@ -7,40 +7,22 @@ use std::fmt;
 /// The reasons for which the graft changes a source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A match arm on `Cuda` gained a sibling on `Rocm`.
-    Arm,
-    /// A match arm on a tuple of `Cuda`s gained a sibling.
-    TupleArm,
-    /// An alternative of an or-pattern gained a sibling.
-    OrPattern,
-    /// CUDA's own code gained an arm in which ROCm is one of the other devices.
-    ForeignArm,
-    /// An enum variant gained a sibling.
-    Variant,
-    /// A function named for CUDA gained a sibling.
-    Function,
-    /// An item macro call inside an `impl` gained a sibling.
-    ImplMacro,
-    /// A whole `use` gained a sibling.
-    UseItem,
-    /// A name inside a `use` gained a sibling.
-    UseName,
-    /// A module gained a sibling.
-    Module,
-    /// A module of the overlay stands beside CUDA's implementation.
+    /// A module of the overlay stands in the place of CUDA's implementation.
     Mount,
-    /// `if cfg!(feature = "cuda")` gained an `else if` for ROCm.
-    IfCfg,
+    /// Code that only CUDA can run is out of every build.
+    LeftOut,
     /// An operation keeps its signature and calls the overlay.
     OpHook,
     /// A free function that only CUDA implements is taken from the overlay.
     FunctionSwitch,
     /// A function sends tensors of the ROCm device to the overlay.
     DeviceBranch,
+    /// What is named for CUDA can be called by ROCm's name too.
+    Name,
+    /// A test makes no exception for the ROCm device.
+    NoException,
     /// A fault that lies before any device is known was fixed.
     UpstreamFix,
-    /// `test_device!` also makes a test for ROCm.
-    TestMacro,
     /// An exported macro was made reachable by path from an included crate root.
     MacroExport,
     /// The crate root lost what an included file cannot carry.
@@ -69,35 +51,15 @@ pub struct Mount {
     pub overlay: String,
 }
 
-/// An operation that calls the overlay.
+/// A function that calls the overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// Where the operation is defined, relative to the crate.
+    /// Where the function is defined, relative to the crate.
     pub file: String,
     /// The overlay's function.
     pub function: String,
     /// The signature the overlay has to satisfy.
     pub signature: String,
-}
-
-/// A file that was made by renaming another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Derived {
-    /// Upstream's file, relative to the crate.
-    pub from: String,
-    /// The new file.
-    pub to: String,
-}
-
-/// CUDA's own code, left as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The file, relative to the crate.
-    pub file: String,
-    /// The first line.
-    pub line: usize,
-    /// What it is.
-    pub what: String,
 }
 
 /// What a graft did to one crate.
@@ -107,12 +69,8 @@ pub struct Report {
     pub sites: Vec<Site>,
     /// Modules of the overlay.
     pub mounts: Vec<Mount>,
-    /// Operations that call the overlay.
+    /// Functions that call the overlay.
     pub hooks: Vec<Hook>,
-    /// Files made by renaming.
-    pub derived: Vec<Derived>,
-    /// CUDA's own code.
-    pub kept: Vec<Kept>,
     /// Waivers that were needed, as "file: what".
     pub waivers: Vec<String>,
     /// Every file of the grafted tree, relative to it.
@@ -138,12 +96,6 @@ impl fmt::Display for Report {
         }
         for hook in &self.hooks {
             writeln!(f, "hooked {} ({})", hook.function, hook.file)?;
-        }
-        for derived in &self.derived {
-            writeln!(f, "derived {} from {}", derived.to, derived.from)?;
-        }
-        for kept in &self.kept {
-            writeln!(f, "kept {}:{}: {}", kept.file, kept.line, kept.what)?;
         }
         for waiver in &self.waivers {
             writeln!(f, "waived {waiver}")?;

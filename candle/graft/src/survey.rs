@@ -1,5 +1,5 @@
 //! A first look at the whole crate, before any file is changed: which files are CUDA's implementation (reached only
-//! through a gated `mod`), which are stand-ins to be derived by renaming, and which macros are exported from where.
+//! through a gated `mod`), which stand in for it without the feature, and which macros are exported from where.
 
 use crate::error::{Error, Result};
 use crate::gate::{gate, Gate};
@@ -42,10 +42,14 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Whether a file is CUDA's implementation or a stand-in for it: copied as it is.
+    /// Whether a file is CUDA's implementation, which nothing needs any more.
     pub fn is_implementation(&self, file: &str) -> bool {
-        let mut stems = self.implementation_stems.iter().chain(&self.stand_in_stems);
-        stems.any(|stem| file.strip_prefix(stem.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
+        lies_below(&self.implementation_stems, file)
+    }
+
+    /// Whether a file stands in for the implementation in builds without the feature: copied as it is.
+    pub fn is_stand_in(&self, file: &str) -> bool {
+        lies_below(&self.stand_in_stems, file)
     }
 
     /// Notes at every module on the way to the crate root that the macro passes through there.
@@ -57,6 +61,11 @@ impl Survey {
             file = parent;
         }
     }
+}
+
+fn lies_below(stems: &[String], file: &str) -> bool {
+    let rest = |stem: &String| file.strip_prefix(stem.as_str());
+    stems.iter().filter_map(rest).any(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
 /// Parses a source file; the error names file and line.

@@ -68,17 +68,13 @@ fn candle_core_is_grafted_in_every_release() {
     for version in RELEASES {
         let (scratch, report) = graft_release("candle-core", version);
         let count = |rule| report.sites_by_rule().get(&rule).copied().unwrap_or_default();
-        assert!(count(Rule::Arm) >= 55, "{version}: {report}");
-        assert!(count(Rule::TupleArm) >= 25, "{version}: {report}");
-        assert_eq!(count(Rule::Variant), 6, "{version}: {report}");
-        assert_eq!(count(Rule::TestMacro), 1, "{version}: {report}");
+        assert!(count(Rule::Name) >= 12, "{version}: {report}");
+        assert!(count(Rule::NoException) >= 3, "{version}: {report}");
         assert_eq!(count(Rule::UpstreamFix), 1, "{version}: {report}");
         let mounts: Vec<_> = report.mounts.iter().map(|mount| mount.module.as_str()).collect();
         assert_eq!(mounts, ["rocm_backend", "rocm", "rocm_ops"], "{version}");
         let hooks: Vec<_> = report.hooks.iter().map(|hook| hook.function.as_str()).collect();
         assert_eq!(hooks, ["arg_sort"], "{version}");
-        let derived: Vec<_> = report.derived.iter().map(|derived| derived.to.as_str()).collect();
-        assert_eq!(derived, ["src/dummy_rocm_backend.rs", "src/quantized/dummy_rocm.rs"], "{version}");
         for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
             let text = std::fs::read_to_string(scratch.path("output").join(file)).expect("a grafted file");
             syn::parse_file(&text).unwrap_or_else(|error| panic!("{version} {file} is no longer Rust: {error}"));
@@ -128,7 +124,7 @@ fn tokens(stream: proc_macro2::TokenStream, out: &mut Vec<String>) {
     }
 }
 
-/// CUDA, Metal and the CPU must not notice: upstream's tokens, all of them and in order, are still there. Exported macros
+/// Metal and the CPU must not notice: upstream's tokens, all of them and in order, are still there. Exported macros
 /// carry another name where they are defined, and what is included lost its inner documentation and lint levels; nothing
 /// else may differ.
 #[test]
@@ -137,10 +133,7 @@ fn the_graft_only_adds() {
         let (scratch, report) = graft_release(name, "0.11.1");
         let upstream = upstream::locate(name, "0.11.1", &scratch.folder("find")).expect("the release");
         for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
-            let Ok(before) = std::fs::read_to_string(upstream.join(file)) else {
-                assert!(report.derived.iter().any(|derived| &derived.to == file), "{file} came from nowhere");
-                continue;
-            };
+            let before = std::fs::read_to_string(upstream.join(file)).expect("every file is upstream's");
             let before: String = before
                 .lines()
                 .filter(|line| !line.starts_with("//!") && !line.starts_with("#![allow("))

@@ -3,6 +3,7 @@
 
 use super::{kernels, RocmDevice, RocmError, WrapErr};
 use crate::Result;
+use cudarc::driver::LaunchArgs;
 use hip::{Compiler, Function, KernelArgs, LaunchConfig, Module, Program, Stream};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -32,6 +33,16 @@ impl RocmFunc {
         self.function
     }
 
+    /// The same under CUDA's name.
+    pub fn into_cuda_function(self) -> Function {
+        self.function
+    }
+
+    /// A launch to which arguments are added one by one.
+    pub fn builder(&self) -> LaunchArgs<'_> {
+        LaunchArgs::new(&self.stream, &self.function)
+    }
+
     /// Launches the kernel. It returns when the work is submitted, not when it is done.
     ///
     /// # Safety
@@ -41,6 +52,19 @@ impl RocmFunc {
         unsafe { self.function.launch(&self.stream, config, args) }.w()
     }
 }
+
+/// Adds values to a launch in the making, one by one, as Candle's macro for CUDA does.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __builder_arg {
+    ($launch:ident, $($argument:expr),*) => {
+        $(
+            let argument = $argument;
+            $launch.arg(&argument);
+        )*
+    };
+}
+pub use __builder_arg as builder_arg;
 
 /// Modules of users, by the names they gave.
 #[derive(Debug, Default)]
@@ -57,7 +81,7 @@ impl RocmDevice {
         Ok(RocmFunc::new(function.clone(), self.stream().clone()))
     }
 
-    /// The kernel `name` of a module that is compiled from HIP `source` the first time `module` is asked for. Later calls
+    /// The kernel `name` of a module that is compiled from HIP (or CUDA) `source` the first time `module` is asked for. Later calls
     /// find it by the module's name, whatever `source` says.
     pub fn get_or_load_custom_func(&self, name: &str, module: &str, source: &str) -> Result<RocmFunc> {
         // Held while compiling: a second thread that wants the module waits instead of compiling it again.
@@ -78,9 +102,20 @@ impl RocmDevice {
         if source.trim().is_empty() {
             return Err(RocmError::Refused(format!("module {name} has no source to compile")).into());
         }
+        if is_ptx(source) {
+            return Err(RocmError::Refused(format!(
+                "module {name} is PTX, NVIDIA's machine language, which no AMD GPU can run; hand over the kernels' source instead (HIP takes CUDA's C++), or let `cargo rocm` build the program"
+            ))
+            .into());
+        }
         let device = self.hip_device();
         let program = Program::new(format!("{name}.hip"), source).for_device(device);
         let object = Compiler::new(device.platform()).w()?.compile(&program).w()?;
         Module::load(device, object).w()
     }
+}
+
+/// Whether a text is what nvcc makes of kernels.
+fn is_ptx(source: &str) -> bool {
+    source.lines().any(|line| line.starts_with(".target sm_"))
 }

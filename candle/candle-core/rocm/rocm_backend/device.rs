@@ -8,7 +8,8 @@ use super::libraries::Libraries;
 use super::{RocmStorage, RocmStorageSlice, WrapErr};
 use crate::backend::BackendDevice;
 use crate::{CpuStorage, CpuStorageRef, DType, DeviceLocation, Result, Shape};
-use hip::{Buffer, DeviceCopy, Stream};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, HostSlice, ValidAsZeroBits};
+use hip::Stream;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,32 +108,74 @@ impl RocmDevice {
         self.0.stream.pool_stats()
     }
 
-    /// A buffer whose contents are whatever the memory held before.
+    /// The stream as CUDA's programs ask for it.
+    pub fn cuda_stream(&self) -> Arc<CudaStream> {
+        Arc::new(self.0.stream.clone().into())
+    }
+
+    /// Memory whose contents are whatever was there before.
     ///
     /// # Safety
     /// The elements must be written before they are read.
-    pub unsafe fn alloc<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
-        self.0.stream.alloc(count).w()
+    pub unsafe fn alloc<T: DeviceRepr>(&self, count: usize) -> Result<CudaSlice<T>> {
+        self.0.stream.alloc(count).map(CudaSlice::from).w()
     }
 
-    /// A buffer of zeros.
-    pub fn alloc_zeros<T: DeviceCopy>(&self, count: usize) -> Result<Buffer<T>> {
-        self.0.stream.zeros(count).w()
+    /// Memory of zeros.
+    pub fn alloc_zeros<T: DeviceRepr + ValidAsZeroBits>(&self, count: usize) -> Result<CudaSlice<T>> {
+        self.0.stream.zeros(count).map(CudaSlice::from).w()
     }
 
-    /// A buffer with a copy of host memory.
-    pub fn clone_htod<T: DeviceCopy>(&self, source: &[T]) -> Result<Buffer<T>> {
-        self.0.stream.upload(source).w()
+    /// Memory with a copy of the host's.
+    pub fn clone_htod<T: DeviceRepr, S: HostSlice<T> + ?Sized>(&self, source: &S) -> Result<CudaSlice<T>> {
+        CudaStream::of(&self.0.stream).clone_htod(source).w()
     }
 
-    /// Copies host memory into a buffer of the same length.
-    pub fn memcpy_htod<T: DeviceCopy>(&self, source: &[T], target: &mut Buffer<T>) -> Result<()> {
-        target.write(source).w()
+    /// Copies the host's memory into the beginning of the device's.
+    pub fn memcpy_htod<T, S, D>(&self, source: &S, target: &mut D) -> Result<()>
+    where
+        T: DeviceRepr,
+        S: HostSlice<T> + ?Sized,
+        D: DevicePtrMut<T>,
+    {
+        CudaStream::of(&self.0.stream).memcpy_htod(source, target).w()
     }
 
-    /// A copy of a buffer in host memory.
-    pub fn clone_dtoh<T: DeviceCopy>(&self, source: &Buffer<T>) -> Result<Vec<T>> {
-        source.to_vec().w()
+    /// A copy in the host's memory.
+    pub fn clone_dtoh<T: DeviceRepr, S: DevicePtr<T>>(&self, source: &S) -> Result<Vec<T>> {
+        CudaStream::of(&self.0.stream).clone_dtoh(source).w()
+    }
+
+    /// Copies the device's memory into the beginning of the host's.
+    pub fn memcpy_dtoh<T, S, D>(&self, source: &S, target: &mut D) -> Result<()>
+    where
+        T: DeviceRepr,
+        S: DevicePtr<T>,
+        D: HostSlice<T> + ?Sized,
+    {
+        CudaStream::of(&self.0.stream).memcpy_dtoh(source, target).w()
+    }
+
+    /// Copies memory into the beginning of other memory.
+    pub fn memcpy_dtod<T, S, D>(&self, source: &S, target: &mut D) -> Result<()>
+    where
+        T: DeviceRepr,
+        S: DevicePtr<T>,
+        D: DevicePtrMut<T>,
+    {
+        CudaStream::of(&self.0.stream).memcpy_dtod(source, target).w()
+    }
+
+    /// There for programs written for CUDA. Memory belongs to its stream here, which orders its use without events, so there is
+    /// nothing to turn off.
+    ///
+    /// # Safety
+    /// None is needed; it is `unsafe` as Candle's own is.
+    pub unsafe fn disable_event_tracking(&self) {}
+
+    /// Whether events order the use of memory: they do not, streams do.
+    pub fn is_event_tracking(&self) -> bool {
+        false
     }
 
     pub(super) fn custom_modules(&self) -> &CustomModules {
@@ -174,7 +217,7 @@ impl BackendDevice for RocmDevice {
     }
 
     fn location(&self) -> DeviceLocation {
-        DeviceLocation::Rocm { gpu_id: self.hip_device().ordinal() }
+        DeviceLocation::Cuda { gpu_id: self.hip_device().ordinal() }
     }
 
     fn same_device(&self, other: &Self) -> bool {

@@ -1,4 +1,4 @@
-//! What can go wrong on a ROCm device. Candle sees it as `Error::Rocm`; the sentence inside says which operation it was
+//! What can go wrong on a ROCm device. Candle sees it as `Error::Cuda`; the sentence inside says which operation it was
 //! and, where the caller can do something about it, what.
 
 use crate::DType;
@@ -40,7 +40,7 @@ impl RocmError {
     pub fn is_out_of_memory(error: &crate::Error) -> bool {
         match error {
             crate::Error::WithBacktrace { inner, .. } => Self::is_out_of_memory(inner),
-            crate::Error::Rocm(error) => {
+            crate::Error::Cuda(error) => {
                 matches!(error.downcast_ref(), Some(Self::Hip(error)) if error.is_out_of_memory())
             }
             _ => false,
@@ -50,7 +50,7 @@ impl RocmError {
 
 impl From<RocmError> for crate::Error {
     fn from(error: RocmError) -> Self {
-        crate::Error::Rocm(Box::new(error)).bt()
+        crate::Error::Cuda(Box::new(error)).bt()
     }
 }
 

@@ -24,7 +24,8 @@ mod window;
 mod winograd;
 
 pub use candle_rocm_kernels as kernels;
-pub use custom::RocmFunc;
+pub use cudarc;
+pub use custom::{builder_arg, RocmFunc};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
 pub(crate) use fill::concat;
@@ -32,15 +33,34 @@ pub use hip;
 pub use operand::{kernel_dtype, OnStream};
 pub use storage::{RocmDType, RocmStorage, RocmStorageSlice};
 
+// What Candle and its programs call them.
+pub use self::{
+    RocmDType as CudaDType, RocmDevice as CudaDevice, RocmError as CudaError, RocmFunc as CudaFunc,
+    RocmStorage as CudaStorage, RocmStorageSlice as CudaStorageSlice,
+};
+
 use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
 use crate::{CpuStorage, DType, Layout, Result};
 
-/// Whether an AMD GPU is there. The embedded device does not count: it computes the same, but it is no GPU.
+/// Whether there is a device that a program should choose over the CPU: an AMD GPU, or what `CANDLE_ROCM_PLATFORM` asks for. The
+/// embedded device computes on the CPU as well, only slower, so unasked it does not count. A program that gets the CPU for
+/// want of a GPU is told why, once.
 pub fn is_available() -> bool {
-    hip::Platform::detect().is_ok_and(|platform| platform.is_gpu() && platform.device_count() > 0)
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    if std::env::var(hip::PLATFORM_VARIABLE).is_ok_and(|name| !name.trim().is_empty()) {
+        return hip::Platform::detect().is_ok();
+    }
+    let Err(no_gpu) = hip::Platform::named("amd") else { return true };
+    let why = format!("no AMD GPU can be used, so a program that asks whether one is there gets the CPU: {no_gpu}");
+    TOLD.call_once(|| match log::max_level() {
+        // Without a logger the log would swallow it.
+        log::LevelFilter::Off => eprintln!("candle-rocm: {why}"),
+        _ => log::warn!("{why}"),
+    });
+    false
 }
 
 impl BackendStorage for RocmStorage {

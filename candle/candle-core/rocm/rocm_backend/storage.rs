@@ -3,9 +3,10 @@
 
 use super::{RocmDevice, RocmError, WrapErr};
 use crate::{CpuStorage, CpuStorageRef, DType, Layout, Result};
+use cudarc::driver::{CudaSlice, DeviceRepr};
 use float8::F8E4M3;
 use half::{bf16, f16};
-use hip::{Buffer, DeviceCopy, View, ViewMut};
+use hip::{Buffer, View, ViewMut};
 use std::ops::Range;
 
 /// Calls a macro with every dtype: the variant's name and what one of its elements is on the device.
@@ -26,7 +27,7 @@ macro_rules! define_slice {
         #[derive(Debug)]
         #[allow(missing_docs)] // The variants are Candle's dtypes.
         pub enum RocmStorageSlice {
-            $($variant(Buffer<$element>),)*
+            $($variant(CudaSlice<$element>),)*
         }
 
         impl RocmStorageSlice {
@@ -57,17 +58,17 @@ macro_rules! define_slice {
 
             /// A buffer whose contents are whatever the memory held before.
             pub(super) fn uninitialised(device: &RocmDevice, dtype: DType, count: usize) -> Result<Self> {
-                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().alloc(count).w()?)),)* }
+                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().alloc(count).w()?.into())),)* }
             }
 
             /// A buffer of zeros.
             pub(super) fn zeros(device: &RocmDevice, dtype: DType, count: usize) -> Result<Self> {
-                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().zeros(count).w()?)),)* }
+                match dtype { $(DType::$variant => Ok(Self::$variant(device.stream().zeros(count).w()?.into())),)* }
             }
 
             /// A copy on another device, or on another stream of the same one.
             fn copy_to(&self, device: &RocmDevice) -> Result<Self> {
-                match self { $(Self::$variant(buffer) => Ok(Self::$variant(buffer.to_stream(device.stream()).w()?)),)* }
+                match self { $(Self::$variant(buffer) => Ok(Self::$variant(buffer.to_stream(device.stream()).w()?.into())),)* }
             }
         }
     };
@@ -84,28 +85,28 @@ pub struct RocmStorage {
 }
 
 /// A Rust type whose values are the elements of a dtype on the device.
-pub trait RocmDType: DeviceCopy {
+pub trait RocmDType: DeviceRepr {
     /// The dtype.
     const DTYPE: DType;
     /// The buffer, if the slice holds elements of this type.
-    fn of(slice: &RocmStorageSlice) -> Option<&Buffer<Self>>;
+    fn of(slice: &RocmStorageSlice) -> Option<&CudaSlice<Self>>;
     /// The buffer to write to, if the slice holds elements of this type.
-    fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut Buffer<Self>>;
+    fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut CudaSlice<Self>>;
     /// A slice of these elements.
-    fn wrap(buffer: Buffer<Self>) -> RocmStorageSlice;
+    fn wrap(buffer: CudaSlice<Self>) -> RocmStorageSlice;
 }
 
 macro_rules! define_dtype {
     ($($variant:ident: $element:ty),*) => {
         $(impl RocmDType for $element {
             const DTYPE: DType = DType::$variant;
-            fn of(slice: &RocmStorageSlice) -> Option<&Buffer<Self>> {
+            fn of(slice: &RocmStorageSlice) -> Option<&CudaSlice<Self>> {
                 match slice { RocmStorageSlice::$variant(buffer) => Some(buffer), _ => None }
             }
-            fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut Buffer<Self>> {
+            fn of_mut(slice: &mut RocmStorageSlice) -> Option<&mut CudaSlice<Self>> {
                 match slice { RocmStorageSlice::$variant(buffer) => Some(buffer), _ => None }
             }
-            fn wrap(buffer: Buffer<Self>) -> RocmStorageSlice {
+            fn wrap(buffer: CudaSlice<Self>) -> RocmStorageSlice {
                 RocmStorageSlice::$variant(buffer)
             }
         })*
@@ -115,17 +116,32 @@ define_dtype!(U8: u8, U32: u32, I16: i16, I32: i32, I64: i64, BF16: bf16, F16: f
 
 impl RocmStorage {
     /// A storage around a buffer.
-    pub fn wrap_rocm_slice<T: RocmDType>(buffer: Buffer<T>, device: RocmDevice) -> Self {
-        Self { slice: T::wrap(buffer), device }
+    pub fn wrap_rocm_slice<T: RocmDType>(buffer: impl Into<CudaSlice<T>>, device: RocmDevice) -> Self {
+        Self { slice: T::wrap(buffer.into()), device }
     }
 
     /// The buffer, when its elements are of this type.
     pub fn as_rocm_slice<T: RocmDType>(&self) -> Result<&Buffer<T>> {
-        T::of(&self.slice).ok_or_else(|| self.unexpected::<T>())
+        self.as_cuda_slice().map(|slice| &**slice)
     }
 
     /// The buffer to write to, when its elements are of this type.
     pub fn as_rocm_slice_mut<T: RocmDType>(&mut self) -> Result<&mut Buffer<T>> {
+        self.as_cuda_slice_mut().map(|slice| &mut **slice)
+    }
+
+    /// The same as CUDA's programs ask for it.
+    pub fn wrap_cuda_slice<T: RocmDType>(slice: CudaSlice<T>, device: RocmDevice) -> Self {
+        Self::wrap_rocm_slice(slice, device)
+    }
+
+    /// The memory, when its elements are of this type.
+    pub fn as_cuda_slice<T: RocmDType>(&self) -> Result<&CudaSlice<T>> {
+        T::of(&self.slice).ok_or_else(|| self.unexpected::<T>())
+    }
+
+    /// The memory to write to, when its elements are of this type.
+    pub fn as_cuda_slice_mut<T: RocmDType>(&mut self) -> Result<&mut CudaSlice<T>> {
         let unexpected = self.unexpected::<T>();
         T::of_mut(&mut self.slice).ok_or(unexpected)
     }
@@ -157,10 +173,10 @@ impl RocmStorage {
             ($($variant:ident),*) => {
                 match &self.slice {
                     $(RocmStorageSlice::$variant(buffer) => {
-                        CpuStorage::$variant(buffer.slice(elements).and_then(|part| part.to_vec()).w()?)
+                        CpuStorage::$variant(buffer.view().slice(elements).and_then(|part| part.to_vec()).w()?)
                     })*
                     RocmStorageSlice::F8E4M3(buffer) => {
-                        let bytes = buffer.slice(elements).and_then(|part| part.to_vec()).w()?;
+                        let bytes = buffer.view().slice(elements).and_then(|part| part.to_vec()).w()?;
                         CpuStorage::F8E4M3(bytes.into_iter().map(F8E4M3::from_bits).collect())
                     }
                 }
@@ -179,10 +195,10 @@ impl RocmStorage {
         macro_rules! upload {
             ($($variant:ident),*) => {
                 match data {
-                    $(CpuStorageRef::$variant(data) => RocmStorageSlice::$variant(device.stream().upload(data).w()?),)*
+                    $(CpuStorageRef::$variant(data) => RocmStorageSlice::$variant(device.stream().upload(data).w()?.into()),)*
                     CpuStorageRef::F8E4M3(data) => {
                         let bytes: Vec<u8> = data.iter().map(F8E4M3::to_bits).collect();
-                        RocmStorageSlice::F8E4M3(device.stream().upload(&bytes).w()?)
+                        RocmStorageSlice::F8E4M3(device.stream().upload(&bytes).w()?.into())
                     }
                 }
             };

@@ -125,11 +125,11 @@ mod tests {
             (_, true) => wide_image.conv_transpose2d(&wide_kernel, padding, output_padding, stride, 1)?,
         };
         let ((image_s, image_l), (kernel_s, kernel_l)) = (image.storage_and_layout(), kernel.storage_and_layout());
-        let (Storage::Rocm(on_image), Storage::Rocm(on_kernel)) = (&*image_s, &*kernel_s) else {
+        let (Storage::Cuda(on_image), Storage::Cuda(on_kernel)) = (&*image_s, &*kernel_s) else {
             panic!("on the device")
         };
         let got = in_parts(plan, params, (on_image, image_l), (on_kernel, kernel_l), want.dims(), at_once)?;
-        let got = crate::tensor::from_storage(Storage::Rocm(got), want.dims(), BackpropOp::none(), false);
+        let got = crate::tensor::from_storage(Storage::Cuda(got), want.dims(), BackpropOp::none(), false);
         // All of the image is within one, so that the magnitudes of the taps remain; of the channel with the largest.
         let sizes = wide_kernel.abs()?.transpose(0, usize::from(transposed))?.contiguous()?.flatten_from(1)?.sum(1)?;
         let magnitude = sizes.max(0)?.to_scalar::<f64>()?;
@@ -195,7 +195,7 @@ mod tests {
             let image = Tensor::ones((1, channels, 32, 32), dtype, &device)?;
             let kernel = Tensor::ones((channels, channels, 3, 3), dtype, &device)?;
             let ((image, image_l), (kernel, kernel_l)) = (image.storage_and_layout(), kernel.storage_and_layout());
-            let (Storage::Rocm(image), Storage::Rocm(kernel)) = (&*image, &*kernel) else { panic!("on the device") };
+            let (Storage::Cuda(image), Storage::Cuda(kernel)) = (&*image, &*kernel) else { panic!("on the device") };
             Ok(forwards(&params, (image, image_l), (kernel, kernel_l), &[1, channels, 32, 32])?.is_some())
         };
         assert!(chosen(64, DType::F32)? && chosen(64, DType::F64)?);

@@ -50,7 +50,7 @@ fn rows<S: WithDType>(elements: Vec<S>, count: usize, length: usize) -> Vec<Vec<
 /// All elements in the order of the tensor.
 fn elements<S: WithDType>(tensor: &Tensor) -> Result<Vec<S>> {
     let storage = tensor.storage();
-    let Storage::Rocm(storage) = &*storage else {
+    let Storage::Cuda(storage) = &*storage else {
         crate::bail!("a tensor of the ROCm device has its memory elsewhere")
     };
     let (expected, got) = (S::DTYPE, storage.dtype());

@@ -29,11 +29,11 @@ pub fn rocm_tensor_cat_contiguous<A: AsRef<Tensor>>(args: &[A], dim: usize) -> R
     let mut parts = Vec::with_capacity(guards.len());
     for (storage, layout) in &guards {
         match &**storage {
-            Storage::Rocm(storage) => parts.push((storage, *layout)),
+            Storage::Cuda(storage) => parts.push((storage, *layout)),
             _ => crate::bail!("{op}: a tensor of the ROCm device has its memory elsewhere"),
         }
     }
     let storage = concat(device.as_rocm_device()?, &parts, dim)?;
     let backward = BackpropOp::new(args, |args| Op::Cat(args, dim));
-    Ok(crate::tensor::from_storage(Storage::Rocm(storage), Shape::from(dims), backward, false))
+    Ok(crate::tensor::from_storage(Storage::Cuda(storage), Shape::from(dims), backward, false))
 }

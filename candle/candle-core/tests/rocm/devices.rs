@@ -9,7 +9,7 @@ use candle_core::{CpuStorage, CustomOp1, DType, Device, DeviceLocation, InplaceO
 fn two_handles_of_one_gpu_mix_freely() -> Result<()> {
     let (one, other) = (Device::new_rocm(0)?, Device::new_rocm(0)?);
     assert!(!one.same_device(&other));
-    assert_eq!(one.location(), DeviceLocation::Rocm { gpu_id: 0 });
+    assert_eq!(one.location(), DeviceLocation::Cuda { gpu_id: 0 });
     let sum = (Tensor::new(&[1f32, 2.], &one)? + Tensor::new(&[10f32, 20.], &other)?)?;
     assert_eq!(sum.to_vec1::<f32>()?, [11., 22.]);
     Ok(())

@@ -35,7 +35,7 @@ fn tensors_travel_between_devices() -> Result<()> {
             let mut travelling = original.clone();
             for &stop in &[0usize, 1, 2, 0] {
                 travelling = travelling.to_device(&devices[stop])?.transpose(0, 2)?;
-                assert_eq!(travelling.device().location(), DeviceLocation::Rocm { gpu_id: stop });
+                assert_eq!(travelling.device().location(), DeviceLocation::Cuda { gpu_id: stop });
                 travelling = (&travelling + travelling.zeros_like()?)?;
             }
             super::bench::assert_close("a journey", &original, &travelling, 0.);
@@ -71,7 +71,7 @@ fn devices_do_not_mix_and_blocks_stay_where_they_are_put() -> Result<()> {
         assert!(matches!(error, Error::DeviceMismatchBinaryOp { .. }), "{error}");
         let weights = Tensor::arange(0f32, 512., &other)?.reshape((2, 256))?;
         let blocks = QTensor::quantize(&weights, GgmlDType::Q8_0)?;
-        assert_eq!(blocks.device().location(), DeviceLocation::Rocm { gpu_id: 1 });
+        assert_eq!(blocks.device().location(), DeviceLocation::Cuda { gpu_id: 1 });
         assert_eq!(blocks.dequantize(&other)?.dims(), [2, 256]);
         // Seeds are a device's own.
         one.set_seed(7)?;

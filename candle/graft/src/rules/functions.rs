@@ -1,9 +1,8 @@
-//! Rules for functions. One that is named for CUDA and open to all builds is cloned. One that CUDA implements behind its
-//! feature cannot be: its signature is kept and its body calls the overlay, and an overlay without that hook is an
-//! error, because the operation would otherwise fail only when somebody runs it.
+//! Rules for functions. What CUDA implements behind its feature is left out, and a function of the same signature calls the
+//! overlay; an operation without that hook is an error, because it could only fail when somebody runs it. What is merely
+//! named for CUDA gets a second name.
 
-use super::arms::foreign_arms;
-use super::{any_ident, Rules};
+use super::Rules;
 use crate::error::Mention;
 use crate::gate::{gate, Gate};
 use crate::naming::{mentions_cuda, renamed, snake_case};
@@ -15,11 +14,11 @@ use syn::visit::Visit;
 use syn::{Attribute, Block, FnArg, ImplItem, ItemFn, ItemImpl, ItemTrait, Pat, Signature, TraitItem, Type};
 
 /// A function as the rules see it, wherever it stands.
-struct Function<'s> {
+pub(super) struct Function<'s> {
     attributes: &'s [Attribute],
-    signature: &'s Signature,
-    body: Option<&'s Block>,
-    range: Range<usize>,
+    pub(super) signature: &'s Signature,
+    pub(super) body: Option<&'s Block>,
+    pub(super) range: Range<usize>,
     place: Place<'s>,
 }
 
@@ -27,7 +26,7 @@ struct Function<'s> {
 #[derive(Clone, Copy)]
 enum Place<'s> {
     Free,
-    Trait,
+    Trait(&'s ItemTrait),
     /// Among the named type's own functions.
     Inherent(&'s str),
     /// In the implementation of a trait for the named type.
@@ -56,7 +55,7 @@ impl Rules<'_, '_, '_> {
                 signature: &function.sig,
                 body: function.default.as_ref(),
                 range: function.span().byte_range(),
-                place: Place::Trait,
+                place: Place::Trait(item),
             });
             if !dealt_with {
                 self.visit_trait_item(member);
@@ -83,10 +82,6 @@ impl Rules<'_, '_, '_> {
                     range: function.span().byte_range(),
                     place,
                 }),
-                ImplItem::Macro(call) if any_ident(call.mac.tokens.clone(), &mentions_cuda) => {
-                    self.clone_after(call.span().byte_range(), "\n", Rule::ImplMacro);
-                    true
-                }
                 _ => false,
             };
             if !dealt_with {
@@ -98,84 +93,70 @@ impl Rules<'_, '_, '_> {
     /// Returns false when the function is to be walked like any other code.
     fn function(&mut self, function: Function) -> bool {
         let name = function.signature.ident.to_string();
-        let named = mentions_cuda(&name);
-        if self.waivers.excuse(self.patch.file, &format!("fn {name}")) {
-            self.patch.keep(function.range, format!("waived function {name}"));
-            return true;
-        }
+        let named = mentions_cuda(&name) && self.in_source();
         match (gate(function.attributes), function.place) {
-            (Gate::Library, _) => self.patch.keep(function.range, format!("an NVIDIA library's function {name}")),
-            (Gate::WithoutCuda, Place::Free) if self.in_source() => self.switch_function(&function, &name),
-            (Gate::WithoutCuda, _) => self.patch.keep(function.range, format!("CUDA's absent function {name}")),
-            (Gate::Cuda, Place::Operation(type_name)) if named => {
-                self.hook_operation(&function, type_name);
-                function.body.into_iter().for_each(|body| self.add_foreign_arms(body));
-            }
-            (Gate::Cuda, _) => {
-                self.patch.keep(function.range.clone(), format!("CUDA's own function {name}"));
-                function.body.into_iter().for_each(|body| self.add_foreign_arms(body));
-            }
+            (Gate::Library, _) => self.leave_out(function.range),
+            (Gate::Cuda, Place::Operation(type_name)) if named => self.hook_operation(&function, type_name),
+            (Gate::Cuda, Place::Free) if self.hooks.contains(&name) => self.take_from_overlay(&function, &name),
             (Gate::Open, Place::Free) if named && self.hooks.contains(&renamed(&name)) => {
-                self.clone_or_take_from_overlay(&function, &renamed(&name))
+                self.answer_from_overlay(&function, &renamed(&name))
             }
-            (Gate::Open, _) if named => self.clone_function(&function),
+            (Gate::Open, Place::Trait(definition)) if named && function.body.is_some() => {
+                self.trait_function(&function, definition)
+            }
+            (Gate::Open, Place::Free | Place::Inherent(_)) if named => self.second_function(&function, ""),
             (Gate::Open, Place::Free) if self.hooks.contains(&format!("rocm_{name}")) => {
                 self.branch_into_overlay(&function, &format!("rocm_{name}"))
             }
             (Gate::Open, Place::Inherent(type_name)) if self.hooks.contains(&method_hook(type_name, &name)) => {
                 self.branch_into_overlay(&function, &method_hook(type_name, &name))
             }
-            (Gate::Open, _) => return false,
+            _ => return false,
         }
         true
     }
 
-    /// A renamed copy, in which CUDA is a foreign device as ROCm is one in the original.
-    fn clone_function(&mut self, function: &Function) {
+    /// An operation's `cuda_fwd`: same signature, the body calls the hook named for the type.
+    fn hook_operation(&mut self, function: &Function, type_name: &str) {
         let range = function.range.clone();
-        let mut copy = String::new();
-        let mut position = range.start;
-        if let Some(body) = function.body {
-            for arm in foreign_arms(self.patch, body) {
-                copy.push_str(&renamed(self.patch.slice(&(position..arm.position))));
-                copy.push_str(&arm_in_copy(&arm.text("Cuda")));
-                position = arm.position;
-            }
-            self.add_foreign_arms(body);
-        }
-        copy.push_str(&renamed(self.patch.slice(&(position..range.end))));
-        let copy = format!("\n\n{}{copy}", self.patch.indent(range.start));
-        self.patch.insert(range.end, copy, Rule::Function, range.start);
-        self.patch.claim(range);
+        let hook = snake_case(type_name);
+        let what = format!("{type_name}::{}", function.signature.ident);
+        let (Some(body), Some(arguments), true) =
+            (function.body, arguments(function.signature), self.hooks.contains(&hook))
+        else {
+            return self.hook_is_missing(range, what);
+        };
+        let head = self.patch.slice(&(range.start..body.span().byte_range().start)).trim_end();
+        let indent = self.patch.indent(range.start);
+        let text = format!("\n\n{indent}{head} {{\n{indent}    {HOOK_MODULE}::{hook}({arguments})\n{indent}}}");
+        self.record_hook(&hook, function.signature);
+        self.patch.insert(range.end, text, Rule::OpHook, range.start);
+        self.leave_out(range);
     }
 
-    /// The overlay has a better word than the renamed copy once ROCm is compiled in.
-    fn clone_or_take_from_overlay(&mut self, function: &Function, hook: &str) {
+    /// A free function that CUDA implements, and that bails out without: the overlay's takes the place of CUDA's.
+    fn take_from_overlay(&mut self, function: &Function, name: &str) {
         let range = function.range.clone();
         let indent = self.patch.indent(range.start);
-        let copy = renamed(self.patch.slice(&range));
+        let text = format!("\n\n{indent}#[cfg(feature = \"cuda\")]\n{indent}pub use {HOOK_MODULE}::{name};");
+        self.record_hook(name, function.signature);
+        self.patch.insert(range.end, text, Rule::FunctionSwitch, range.start);
+        self.leave_out(range);
+    }
+
+    /// A function named for CUDA to which the overlay has a better answer than upstream, once there is a backend.
+    fn answer_from_overlay(&mut self, function: &Function, hook: &str) {
+        let range = function.range.clone();
+        let indent = self.patch.indent(range.start);
+        let name = &function.signature.ident;
+        let without = format!("{indent}#[cfg(not(feature = \"cuda\"))]\n");
+        self.patch.replace(range.start..range.start, format!("{}{indent}", without.trim_start()));
         let text = format!(
-            "\n\n{indent}#[cfg(not(feature = \"rocm\"))]\n{indent}{copy}\n\n{indent}#[cfg(feature = \"rocm\")]\n{indent}pub use {HOOK_MODULE}::{hook};"
+            "\n\n{indent}#[cfg(feature = \"cuda\")]\n{indent}pub use {HOOK_MODULE}::{{{hook}, {hook} as {name}}};"
         );
         self.record_hook(hook, function.signature);
         self.patch.insert(range.end, text, Rule::FunctionSwitch, range.start);
-        self.patch.claim(range);
-    }
-
-    /// A free function with a CUDA body elsewhere and this bailing one: with ROCm, the overlay's takes its place.
-    fn switch_function(&mut self, function: &Function, name: &str) {
-        let range = function.range.clone();
-        if !self.hooks.contains(name) {
-            return self.hook_is_missing(range, format!("fn {name}"));
-        }
-        let indent = self.patch.indent(range.start);
-        self.patch.replace(range.start..range.start, format!("#[cfg(not(feature = \"rocm\"))]\n{indent}"));
-        let text = format!(
-            "\n\n{indent}#[cfg(all(feature = \"rocm\", not(feature = \"cuda\")))]\n{indent}pub use {HOOK_MODULE}::{name};"
-        );
-        self.record_hook(name, function.signature);
-        self.patch.insert(range.end, text, Rule::FunctionSwitch, range.start);
-        self.patch.claim(range);
+        self.second_function(function, &without);
     }
 
     /// A function that knows nothing of CUDA, but for which the overlay has an answer: the ROCm device, or tensors on it,
@@ -183,37 +164,18 @@ impl Rules<'_, '_, '_> {
     fn branch_into_overlay(&mut self, function: &Function, hook: &str) {
         let range = function.range.clone();
         let (Some(body), Some(arguments), Some(condition)) =
-            (function.body, self.arguments(function.signature), self.device_condition(function.signature))
+            (function.body, arguments(function.signature), self.device_condition(function.signature))
         else {
             return self.hook_is_missing(range, format!("{hook} (the function has no named arguments)"));
         };
         let start = body.span().byte_range().start + 1;
         let indent = self.patch.indent(range.start);
         let text = format!(
-            "\n{indent}    #[cfg(feature = \"rocm\")]\n{indent}    if {condition} {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
+            "\n{indent}    #[cfg(feature = \"cuda\")]\n{indent}    if {condition} {{\n{indent}        return {HOOK_MODULE}::{hook}({arguments});\n{indent}    }}"
         );
         self.record_hook(hook, function.signature);
         self.patch.insert(start, text, Rule::DeviceBranch, range.start);
         self.visit_block(body);
-    }
-
-    /// An operation's `cuda_fwd`: same signature, the body calls the hook named for the type.
-    fn hook_operation(&mut self, function: &Function, type_name: &str) {
-        let range = function.range.clone();
-        let hook = snake_case(type_name);
-        let (Some(body), true) = (function.body, self.hooks.contains(&hook)) else {
-            return self.hook_is_missing(range, format!("{type_name}::{}", function.signature.ident));
-        };
-        let Some(arguments) = self.arguments(function.signature) else {
-            return self
-                .hook_is_missing(range, format!("{type_name}::{} (unnamed argument)", function.signature.ident));
-        };
-        let head = renamed(self.patch.slice(&(range.start..body.span().byte_range().start)));
-        let indent = self.patch.indent(range.start);
-        let text = format!("\n\n{indent}{head}{{\n{indent}    {HOOK_MODULE}::{hook}({arguments})\n{indent}}}");
-        self.record_hook(&hook, function.signature);
-        self.patch.insert(range.end, text, Rule::OpHook, range.start);
-        self.patch.claim(range);
     }
 
     /// Whether a function works on the ROCm device: an argument says so that is a device, or else the first tensor, alone or of several.
@@ -221,51 +183,45 @@ impl Rules<'_, '_, '_> {
         let inputs = || signature.inputs.iter().map(|input| self.patch.slice(&input.span().byte_range()));
         let name = |input: &str| input.split(':').next().unwrap_or_default().trim_start_matches('&').to_string();
         if let Some(device) = inputs().find(|input| input.ends_with("Device")) {
-            return Some(format!("{}.is_rocm()", name(device)));
+            return Some(format!("{}.is_cuda()", name(device)));
         }
         inputs().next().map(|first| match first.contains(": &[") {
-            true => format!("{}.first().is_some_and(|first| first.as_ref().device().is_rocm())", name(first)),
-            false => format!("{}.device().is_rocm()", name(first)),
+            true => format!("{}.first().is_some_and(|first| first.as_ref().device().is_cuda())", name(first)),
+            false => format!("{}.device().is_cuda()", name(first)),
         })
     }
 
-    fn arguments(&self, signature: &Signature) -> Option<String> {
-        let names = signature.inputs.iter().map(|input| match input {
-            FnArg::Receiver(_) => Some("self".to_string()),
-            FnArg::Typed(typed) => match &*typed.pat {
-                Pat::Ident(name) => Some(renamed(&name.ident.to_string())),
-                _ => None,
-            },
-        });
-        names.collect::<Option<Vec<_>>>().map(|names| names.join(", "))
-    }
-
     fn record_hook(&mut self, function: &str, signature: &Signature) {
-        let signature = renamed(self.patch.slice(&signature.span().byte_range()));
+        let signature = self.patch.slice(&signature.span().byte_range());
         let signature = signature.split_whitespace().collect::<Vec<_>>().join(" ");
         let file = self.patch.file.to_string();
         self.findings.hooks.push(Hook { file, function: function.to_string(), signature });
     }
 
+    /// An operation that only CUDA has is left out if somebody said so, and an error otherwise.
     fn hook_is_missing(&mut self, range: Range<usize>, what: String) {
-        if !self.waivers.excuse(self.patch.file, &what) {
-            let (file, line) = (self.patch.file.to_string(), self.patch.line(range.start));
-            let what = format!("{what} has no hook in the overlay's {}/{HOOK_MODULE}.rs", self.folder);
-            self.findings.missing.push(Mention { file, line, what });
+        if self.waivers.excuse(self.patch.file, &what) {
+            return self.leave_out(range);
         }
-        self.patch.claim(range);
+        let (file, line) = (self.patch.file.to_string(), self.patch.line(range.start));
+        let what = format!("{what} has no hook in the overlay's {}/{HOOK_MODULE}.rs", self.folder);
+        self.findings.missing.push(Mention { file, line, what });
     }
+}
+
+/// The arguments to pass on, or `None` when one has no name.
+fn arguments(signature: &Signature) -> Option<String> {
+    let names = signature.inputs.iter().map(|input| match input {
+        FnArg::Receiver(_) => Some("self".to_string()),
+        FnArg::Typed(typed) => match &*typed.pat {
+            Pat::Ident(name) => Some(name.ident.to_string()),
+            _ => None,
+        },
+    });
+    names.collect::<Option<Vec<_>>>().map(|names| names.join(", "))
 }
 
 /// `Content::tensor` -> `rocm_content_tensor`.
 fn method_hook(type_name: &str, function: &str) -> String {
     format!("rocm_{}_{function}", snake_case(type_name))
-}
-
-/// A foreign arm in a renamed copy: its pattern names CUDA, its message speaks of the copy's own device.
-fn arm_in_copy(arm: &str) -> String {
-    match arm.split_once("=>") {
-        Some((pattern, body)) => format!("{pattern}=>{}", body.replace("cuda", "rocm")),
-        None => arm.to_string(),
-    }
 }

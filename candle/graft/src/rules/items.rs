@@ -1,97 +1,74 @@
-//! Rules for items that only declare: enum variants, imports and modules. A gated module file is CUDA's implementation, and
-//! ROCm's is mounted beside it from the overlay; an ungated one is a stand-in, and its sibling is derived by renaming.
+//! Rules for imports and modules. A gated module file is CUDA's implementation: ROCm's, from the overlay, stands in its place
+//! and answers to both names. What CUDA's code imports for itself is left out with it.
 
 use super::Rules;
 use crate::gate::{gate, Gate};
 use crate::naming::{mentions_cuda, renamed};
 use crate::report::Rule;
+use proc_macro2::Ident;
+use std::ops::Range;
 use syn::spanned::Spanned;
-use syn::{ItemEnum, ItemMod, ItemUse, UseTree, Visibility};
+use syn::{ItemMod, ItemUse, UseTree, Visibility};
 
 impl Rules<'_, '_, '_> {
-    pub(super) fn variants(&mut self, item: &ItemEnum) {
-        for variant in item.variants.iter().filter(|variant| mentions_cuda(&variant.ident.to_string())) {
-            let range = variant.span().byte_range();
-            // The comma belongs to the list, not to the variant; only white space may stand before it.
-            let rest = &self.patch.text[range.end..];
-            let comma =
-                rest.trim_start().starts_with(',').then(|| range.end + rest.len() - rest.trim_start().len() + 1);
-            let copy = format!("\n{}{},", self.patch.indent(range.start), renamed(self.patch.slice(&range)));
-            let (position, copy) = match comma {
-                Some(after_comma) => (after_comma, copy),
-                None => (range.end, format!(",{copy}")),
-            };
-            self.patch.insert(position, copy, Rule::Variant, range.start);
-            self.patch.claim(range);
-        }
-    }
-
     pub(super) fn import(&mut self, item: &ItemUse) {
-        let range = item.span().byte_range();
-        if !mentions_cuda(self.patch.slice(&range)) {
+        if !self.in_source() {
             return;
         }
         let public = !matches!(item.vis, Visibility::Inherited);
-        match (gate(&item.attrs), public) {
-            (Gate::Library, _) | (Gate::Cuda, false) => self.patch.keep(range, "CUDA's own import"),
-            (Gate::Cuda | Gate::WithoutCuda, _) => self.clone_after(range, "\n", Rule::UseItem),
-            (Gate::Open, _) => match &item.tree {
-                UseTree::Path(path) if mentions_cuda(&path.ident.to_string()) => {
-                    self.clone_after(range, "\n", Rule::UseItem)
-                }
-                tree => self.imported_names(tree),
-            },
+        match gate(&item.attrs) {
+            Gate::Library => self.leave_out(item.span().byte_range()),
+            Gate::Cuda if !public => self.leave_out(item.span().byte_range()),
+            _ if public => self.exported_names(&item.tree, false),
+            _ => {}
         }
     }
 
-    fn imported_names(&mut self, tree: &UseTree) {
+    /// What is exported under a name of CUDA's is exported under ROCm's as well.
+    fn exported_names(&mut self, tree: &UseTree, in_group: bool) {
         match tree {
-            UseTree::Path(path) => self.imported_names(&path.tree),
-            UseTree::Group(group) => group.items.iter().for_each(|item| self.imported_names(item)),
-            UseTree::Name(name) if mentions_cuda(&name.ident.to_string()) => {
-                let range = name.span().byte_range();
-                self.patch.insert(
-                    range.end,
-                    format!(", {}", renamed(&name.ident.to_string())),
-                    Rule::UseName,
-                    range.start,
-                );
-                self.patch.claim(range);
-            }
-            _ => {}
+            UseTree::Path(path) => self.exported_names(&path.tree, false),
+            UseTree::Group(group) => group.items.iter().for_each(|item| self.exported_names(item, true)),
+            UseTree::Name(name) => self.second_name(tree.span().byte_range(), &name.ident, &name.ident, in_group),
+            UseTree::Rename(alias) => self.second_name(tree.span().byte_range(), &alias.ident, &alias.rename, in_group),
+            UseTree::Glob(_) => {}
         }
+    }
+
+    fn second_name(&mut self, range: Range<usize>, item: &Ident, name: &Ident, in_group: bool) {
+        if !mentions_cuda(&name.to_string()) {
+            return;
+        }
+        let (open, close) = if in_group { ("", "") } else { ("{", "}") };
+        let copy = format!(", {item} as {}{close}", renamed(&name.to_string()));
+        self.patch.replace(range.start..range.start, open.to_string());
+        self.patch.insert(range.end, copy, Rule::Name, range.start);
     }
 
     /// Returns false when the module is to be walked like any other.
     pub(super) fn module(&mut self, item: &ItemMod) -> bool {
         let range = item.span().byte_range();
         let name = item.ident.to_string();
-        let gate = gate(&item.attrs);
-        if !mentions_cuda(&name) {
-            let gated = matches!(gate, Gate::Cuda | Gate::Library);
-            if gated {
-                self.patch.keep(range, format!("CUDA's own module {name}"));
-            }
-            return gated;
-        }
-        match (gate, &item.content) {
-            (Gate::Library, _) | (Gate::Cuda, Some(_)) => self.patch.keep(range, format!("CUDA's own module {name}")),
-            (Gate::Cuda, None) => {
+        match (gate(&item.attrs), &item.content) {
+            (Gate::Library, _) => self.leave_out(range),
+            (Gate::Cuda, None) if mentions_cuda(&name) => {
                 let visibility = match item.vis {
-                    Visibility::Inherited => "",
-                    _ => "pub ",
+                    Visibility::Inherited => String::new(),
+                    _ => format!("{} ", self.patch.slice(&item.vis.span().byte_range())),
                 };
-                if let Some(declaration) = self.mount(&renamed(&name), visibility) {
-                    self.patch.insert(range.end, format!("\n{declaration}"), Rule::Mount, range.start);
+                let rocm = renamed(&name);
+                if let Some(attributes) = self.mount(&rocm) {
+                    let text = format!(
+                        "\n{attributes}{visibility}mod {rocm};\n#[cfg(feature = \"cuda\")]\n{visibility}use {rocm} as {name};"
+                    );
+                    self.patch.insert(range.end, text, Rule::Mount, range.start);
                 }
-                self.patch.claim(range);
+                self.leave_out(range);
             }
-            (Gate::Open | Gate::WithoutCuda, content) => {
-                if content.is_none() {
-                    self.findings.derived.push(name);
-                }
-                self.clone_after(range, "\n", Rule::Module);
-            }
+            // Parts of CUDA's implementation that ROCm's does without.
+            (Gate::Cuda, None) => self.leave_out(range),
+            (Gate::Cuda, Some(_)) if self.patch.slice(&range).contains("cudarc") => self.leave_out(range),
+            _ => return false,
         }
         true
     }

@@ -1,36 +1,30 @@
-//! The rules that grow ROCm's siblings, as one walk over a file's syntax tree. This file holds the walk and the small
+//! The rules that put ROCm in CUDA's place, as one walk over a file's syntax tree. This file holds the walk and the small
 //! vocabulary the rules share; each neighbour holds the rules for one kind of code.
 
-mod arms;
 mod functions;
 mod items;
+mod names;
 pub mod root;
 mod test_suites;
 
-use crate::audit::Waivers;
 use crate::error::{Error, Mention, Result};
-use crate::gate::{gate, Gate};
-use crate::naming::renamed;
 use crate::overlay::{Overlay, HOOK_MODULE};
 use crate::patch::Patch;
 use crate::report::{Hook, Mount, Rule};
 use crate::tree::module_folder;
+use crate::waivers::Waivers;
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Arm, Attribute, Expr, Stmt};
 
 /// What the rules found out about a file besides its edits.
 #[derive(Default)]
 pub struct Findings {
     /// Overlay modules mounted in the file.
     pub mounts: Vec<Mount>,
-    /// Operations that call the overlay.
+    /// Functions that call the overlay.
     pub hooks: Vec<Hook>,
-    /// Stand-in modules of which a renamed copy is wanted.
-    pub derived: Vec<String>,
     /// Operations that need a hook the overlay does not have.
     pub missing: Vec<Mention>,
 }
@@ -42,7 +36,6 @@ pub struct Rules<'w, 'a, 'v> {
     waivers: &'w mut Waivers<'v>,
     folder: String,
     hooks: BTreeSet<String>,
-    test_macros: BTreeSet<String>,
     findings: Findings,
     failure: Option<Error>,
 }
@@ -56,9 +49,7 @@ pub fn apply(
 ) -> Result<Findings> {
     let folder = module_folder(patch.file);
     let hooks = overlay.hooks(&folder)?;
-    let test_macros = BTreeSet::from(["test_device".to_string()]);
-    let findings = Findings::default();
-    let mut rules = Rules { patch, overlay, waivers, folder, hooks, test_macros, findings, failure: None };
+    let mut rules = Rules { patch, overlay, waivers, folder, hooks, findings: Findings::default(), failure: None };
     rules.visit_file(syntax);
     rules.mount_hooks();
     match rules.failure {
@@ -73,15 +64,14 @@ impl Rules<'_, '_, '_> {
         self.patch.file.starts_with("src/")
     }
 
-    /// Puts a renamed copy of a node behind it.
-    fn clone_after(&mut self, range: Range<usize>, separator: &str, rule: Rule) {
-        let copy = format!("{separator}{}{}", self.patch.indent(range.start), renamed(self.patch.slice(&range)));
-        self.patch.insert(range.end, copy, rule, range.start);
-        self.patch.claim(range);
+    /// Takes an item out of every build; its text stays.
+    fn leave_out(&mut self, range: Range<usize>) {
+        let indent = self.patch.indent(range.start);
+        self.patch.insert(range.start, format!("#[cfg(any())]\n{indent}"), Rule::LeftOut, range.start);
     }
 
-    /// The `#[path]` declaration of an overlay module, or a note that it is missing.
-    fn mount(&mut self, name: &str, visibility: &str) -> Option<String> {
+    /// Where an overlay's module lies, or a note that it is missing.
+    fn mount(&mut self, name: &str) -> Option<String> {
         let Some(overlay) = self.overlay.module(&self.folder, name) else {
             self.failure = Some(Error::MissingMount(format!("{}/{name}", self.folder).trim_start_matches('/').into()));
             return None;
@@ -90,24 +80,21 @@ impl Rules<'_, '_, '_> {
         let file = self.patch.file.to_string();
         self.findings.mounts.push(Mount { file, module: name.to_string(), overlay });
         // `{:?}` writes the path as a Rust string literal, backslashes of Windows included.
-        Some(format!("#[cfg(feature = \"rocm\")]\n#[path = {path:?}]\n{visibility}mod {name};"))
+        Some(format!("#[cfg(feature = \"cuda\")]\n#[path = {path:?}]\n"))
     }
 
     fn mount_hooks(&mut self) {
         if self.findings.hooks.is_empty() {
             return;
         }
-        if let Some(declaration) = self.mount(HOOK_MODULE, "") {
+        if let Some(attributes) = self.mount(HOOK_MODULE) {
             let end = self.patch.text.len();
-            self.patch.insert(end, format!("\n{declaration}\n"), Rule::Mount, end);
+            self.patch.insert(end, format!("\n{attributes}mod {HOOK_MODULE};\n"), Rule::Mount, end);
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Rules<'_, '_, '_> {
-    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.variants(item)
-    }
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.import(item)
     }
@@ -127,69 +114,12 @@ impl<'ast> Visit<'ast> for Rules<'_, '_, '_> {
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
         self.impl_items(item)
     }
-    fn visit_arm(&mut self, arm: &'ast Arm) {
-        if !self.arm(arm) {
-            visit::visit_arm(self, arm)
-        }
-    }
-    fn visit_expr_if(&mut self, condition: &'ast syn::ExprIf) {
-        if !self.if_cfg(condition) {
-            visit::visit_expr_if(self, condition)
-        }
-    }
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        if !self.test_condition(call) {
-            visit::visit_expr_method_call(self, call)
-        }
+        self.test_exception(call);
+        visit::visit_expr_method_call(self, call)
     }
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.test_macro(call)
-    }
-    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
-        if let (Some(name), true) = (&item.ident, self.wraps_test_macro(&item.mac)) {
-            self.test_macros.insert(name.to_string());
-            self.patch.claim(item.span().byte_range());
-        }
-        visit::visit_item_macro(self, item)
-    }
-    fn visit_field(&mut self, field: &'ast syn::Field) {
-        if !self.keep_gated(&field.attrs, field.span().byte_range(), "field") {
-            visit::visit_field(self, field)
-        }
-    }
-    fn visit_stmt(&mut self, statement: &'ast Stmt) {
-        if !self.keep_gated(statement_attributes(statement), statement.span().byte_range(), "statement") {
-            visit::visit_stmt(self, statement)
-        }
-    }
-}
-
-impl Rules<'_, '_, '_> {
-    /// A field or statement that upstream compiles only with, or only without, CUDA stays CUDA's business.
-    fn keep_gated(&mut self, attributes: &[Attribute], range: Range<usize>, kind: &str) -> bool {
-        let gated = match gate(attributes) {
-            Gate::Open => return false,
-            Gate::Cuda => "CUDA's own",
-            Gate::WithoutCuda => "CUDA's absent",
-            Gate::Library => "an NVIDIA library's",
-        };
-        self.patch.keep(range, format!("{gated} {kind}"));
-        true
-    }
-}
-
-fn statement_attributes(statement: &Stmt) -> &[Attribute] {
-    match statement {
-        Stmt::Local(local) => &local.attrs,
-        Stmt::Macro(call) => &call.attrs,
-        Stmt::Expr(Expr::Block(block), _) => &block.attrs,
-        Stmt::Expr(Expr::Macro(call), _) => &call.attrs,
-        Stmt::Expr(Expr::Call(call), _) => &call.attrs,
-        Stmt::Expr(Expr::MethodCall(call), _) => &call.attrs,
-        Stmt::Expr(Expr::If(condition), _) => &condition.attrs,
-        Stmt::Expr(Expr::Match(choice), _) => &choice.attrs,
-        // Items have rules of their own.
-        _ => &[],
     }
 }
 

@@ -34,7 +34,6 @@ pub fn strip_inner_attributes(patch: &mut Patch, attributes: &[Attribute]) -> Re
                 return Err(Error::CrateAttribute { file: patch.file.to_string(), attribute });
             }
         }
-        patch.claim(range.clone());
         patch.replace(range, String::new());
     }
     if !attributes.is_empty() {

@@ -61,7 +61,7 @@ fn load<R: Seek + Read>(info: &TensorInfo, reader: &mut R, data: u64, device: &D
         QRocmStorage::read_in(device, dtype, bytes, |part| reader.read_exact(part).map_err(Failure::File))
     });
     match storage {
-        Ok(storage) => QTensor::new(QStorage::Rocm(storage), info.shape.clone()),
+        Ok(storage) => QTensor::new(QStorage::Cuda(storage), info.shape.clone()),
         Err(Failure::File(error)) => fail(format!("cannot be read: {error}")),
         Err(Failure::Device(error)) => Err(error).w(),
     }

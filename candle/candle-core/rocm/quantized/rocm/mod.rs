@@ -10,15 +10,22 @@ pub use products::RoutedInput;
 
 use super::{GgmlDType, GgmlType, QStorage};
 use crate::backend::BackendStorage;
-use crate::rocm_backend::hip::{self, Buffer};
+use crate::rocm_backend::hip;
 use crate::rocm_backend::kernels::{self, Kernels, Output};
 use crate::rocm_backend::WrapErr;
 use crate::{CpuStorage, Device, Layout, Result, RocmDevice, RocmStorage, Storage};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, SyncOnDrop};
+
+/// The name that Candle has for it.
+pub type QCudaStorage = QRocmStorage;
+
+/// Asks for a slower way to multiply with one row. There is one way here, the fast one; the call is there for programs written for CUDA.
+pub fn set_force_dmmv(_: bool) {}
 
 /// Quantized blocks on a ROCm device.
 #[derive(Debug)]
 pub struct QRocmStorage {
-    blocks: Buffer<u8>,
+    blocks: CudaSlice<u8>,
     dtype: GgmlDType,
     device: RocmDevice,
 }
@@ -44,7 +51,7 @@ impl QRocmStorage {
     ) -> std::result::Result<Self, E> {
         let mut blocks = device.stream().alloc::<u8>(bytes)?;
         blocks.view_mut().write_from(read)?;
-        Ok(Self { blocks, dtype, device: device.clone() })
+        Ok(Self { blocks: blocks.into(), dtype, device: device.clone() })
     }
 
     /// The format of the blocks.
@@ -65,6 +72,12 @@ impl QRocmStorage {
     /// The address of the first block, for kernels of a user's own.
     pub fn device_ptr(&self) -> Result<*const u8> {
         Ok(self.blocks.ptr().as_raw().cast_const().cast())
+    }
+
+    /// The same, for work on `stream`.
+    pub fn device_ptr_with_guard<'a>(&'a self, stream: &'a CudaStream) -> Result<(*const u8, SyncOnDrop<'a>)> {
+        let (address, guard) = self.blocks.device_ptr(stream);
+        Ok((address as *const u8, guard))
     }
 
     /// The blocks, in host memory.
@@ -111,7 +124,7 @@ impl QRocmStorage {
         let source = source.as_slice::<f32>()?;
         let mut blocks = Device::Cpu.qzeros(source.len(), self.dtype)?;
         encode(&mut blocks, &Storage::Cpu(CpuStorage::F32(source.to_vec())))?;
-        self.blocks = self.device.clone_htod(&blocks.data()?)?;
+        self.blocks = self.device.clone_htod(&*blocks.data()?)?;
         Ok(())
     }
 }
@@ -125,5 +138,5 @@ fn host_f32(source: &RocmStorage) -> Result<CpuStorage> {
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(device: &RocmDevice, blocks: &[T]) -> Result<QStorage> {
     // SAFETY: the blocks of GGML formats are plain numbers without padding; the slice covers exactly these bytes.
     let bytes = unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast::<u8>(), std::mem::size_of_val(blocks)) };
-    Ok(QStorage::Rocm(QRocmStorage::from_bytes(device, T::DTYPE, bytes)?))
+    Ok(QStorage::Cuda(QRocmStorage::from_bytes(device, T::DTYPE, bytes)?))
 }

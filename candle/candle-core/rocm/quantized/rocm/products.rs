@@ -146,7 +146,7 @@ impl QTensor {
     /// (experts, n, k).
     pub fn rocm_experts(&self, routed: &RoutedInput<'_>) -> Result<Tensor> {
         let op = "moe_gemm_gguf";
-        let QStorage::Rocm(weights) = &self.storage else {
+        let QStorage::Cuda(weights) = &self.storage else {
             crate::bail!("{op}: the weights are on {:?}, not on a ROCm device", self.device().location())
         };
         let tensors = [Some(routed.input), Some(routed.experts), Some(routed.slots), routed.factors];
@@ -158,7 +158,7 @@ impl QTensor {
         for (operand, guard) in operands.iter_mut().zip(&guards) {
             let Some((storage, layout)) = guard else { continue };
             match &**storage {
-                Storage::Rocm(storage) => *operand = Some(storage.operand(layout, op)?),
+                Storage::Cuda(storage) => *operand = Some(storage.operand(layout, op)?),
                 _ => crate::bail!("{op}: all tensors must be on the ROCm device of the weights"),
             }
         }
@@ -169,6 +169,6 @@ impl QTensor {
         let product = weights.experts(&self.shape, &input, &routing, op)?;
         let (_, rows, _) = self.shape.dims3()?;
         let shape = (routing.experts.count(), rows);
-        Ok(crate::tensor::from_storage(Storage::Rocm(product), shape, crate::op::BackpropOp::none(), false))
+        Ok(crate::tensor::from_storage(Storage::Cuda(product), shape, crate::op::BackpropOp::none(), false))
     }
 }

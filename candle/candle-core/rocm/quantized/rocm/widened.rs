@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn many_activations_stay_within_the_bound() -> Result<()> {
         let planning = Planning { as_on_a_gpu: true, ..Default::default() };
-        let device = Device::Rocm(Device::new_rocm(0)?.as_rocm_device()?.planned(planning));
+        let device = Device::Cuda(Device::new_rocm(0)?.as_rocm_device()?.planned(planning));
         for (nth, format) in
             [GgmlDType::Q4_0, GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q3K].into_iter().enumerate()
         {
@@ -164,7 +164,7 @@ mod tests {
     fn a_graph_keeps_what_a_widened_product_uses() -> Result<()> {
         let planning = Planning { as_on_a_gpu: true, ..Default::default() };
         let rocm = Device::new_rocm_with_stream(0)?.as_rocm_device()?.planned(planning);
-        let (device, stream) = (Device::Rocm(rocm.clone()), rocm.stream().clone());
+        let (device, stream) = (Device::Cuda(rocm.clone()), rocm.stream().clone());
         for dtype in [DType::F32, DType::F16, DType::BF16] {
             let weights = Tensor::randn(0f32, 1f32, (48, 512), &device)?;
             let matmul = crate::quantized::QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4K)?)?;
@@ -199,10 +199,10 @@ mod tests {
         let device = Device::new_rocm(0)?;
         let quantized = QTensor::quantize(&Tensor::randn(0f32, 1f32, (67, 96), &device)?, GgmlDType::Q4_0)?;
         let exact = quantized.dequantize(&device)?;
-        let QStorage::Rocm(storage) = &quantized.storage else { panic!("quantized on the device") };
+        let QStorage::Cuda(storage) = &quantized.storage else { panic!("quantized on the device") };
         let x = Tensor::randn(0f32, 1f32, (20, 96), &device)?;
         let (guard, layout) = x.storage_and_layout();
-        let Storage::Rocm(values) = &*guard else { panic!("on the device") };
+        let Storage::Cuda(values) = &*guard else { panic!("on the device") };
         let (weights, activations) = (storage.matrix(67, 96)?, values.operand(layout, "test")?);
         let blas = storage.device.rocblas().expect("the embedded device has one");
         // Panels of 16 rows, the last one of three.
@@ -212,7 +212,7 @@ mod tests {
                 storage.multiply_widened(blas, &weights, &activations, Element::F32, out, 2 * 96 * 10)
             })?;
         let product =
-            crate::tensor::from_storage(Storage::Rocm(product), (20, 67), crate::op::BackpropOp::none(), false);
+            crate::tensor::from_storage(Storage::Cuda(product), (20, 67), crate::op::BackpropOp::none(), false);
         assert_within_bound(&exact, &x, &product)
     }
 }

@@ -1,0 +1,324 @@
+//! Device memory, owned and borrowed, and the traits by which cudarc's functions take it.
+
+use super::{sys, CudaContext, CudaStream, DriverError};
+use hip::{Buffer, DeviceCopy, View, ViewMut};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, RangeBounds};
+
+/// A type whose values may be in device memory or be passed to a kernel.
+///
+/// # Safety
+/// The kernel must see the bytes that the host has.
+pub unsafe trait DeviceRepr: DeviceCopy {}
+
+/// A type of which all zeros are a value. Every [`DeviceRepr`] here is.
+///
+/// # Safety
+/// Zeros must be a value.
+pub unsafe trait ValidAsZeroBits {}
+
+macro_rules! plain_values {
+    ($($type:ty),*) => {$(
+        // SAFETY: a plain value; both sides have the same bytes for it.
+        unsafe impl DeviceRepr for $type {}
+        // SAFETY: zero.
+        unsafe impl ValidAsZeroBits for $type {}
+    )*};
+}
+plain_values!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, half::f16, half::bf16);
+
+/// Elements in device memory, owned: a [`hip::Buffer`], whose methods it has too.
+#[derive(Debug)]
+pub struct CudaSlice<T>(Buffer<T>);
+
+impl<T> From<Buffer<T>> for CudaSlice<T> {
+    fn from(buffer: Buffer<T>) -> Self {
+        Self(buffer)
+    }
+}
+
+impl<T> From<CudaSlice<T>> for Buffer<T> {
+    fn from(slice: CudaSlice<T>) -> Self {
+        slice.0
+    }
+}
+
+impl<T> Deref for CudaSlice<T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for CudaSlice<T> {
+    fn deref_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.0
+    }
+}
+
+impl<'a, T: DeviceCopy> From<&'a CudaSlice<T>> for View<'a, T> {
+    fn from(slice: &'a CudaSlice<T>) -> Self {
+        slice.0.view()
+    }
+}
+
+impl<'a, T: DeviceCopy> From<&'a mut CudaSlice<T>> for ViewMut<'a, T> {
+    fn from(slice: &'a mut CudaSlice<T>) -> Self {
+        slice.0.view_mut()
+    }
+}
+
+/// Elements of a slice, to read.
+#[derive(Debug)]
+pub struct CudaView<'a, T>(pub(super) View<'a, T>);
+
+impl<T> Clone for CudaView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for CudaView<'_, T> {}
+
+/// Elements of a slice, to write.
+#[derive(Debug)]
+pub struct CudaViewMut<'a, T>(pub(super) ViewMut<'a, T>);
+
+impl<T: DeviceCopy> CudaSlice<T> {
+    /// The buffer itself.
+    pub fn into_buffer(self) -> Buffer<T> {
+        self.0
+    }
+
+    /// All elements, to read.
+    pub fn as_view(&self) -> CudaView<'_, T> {
+        CudaView(self.0.view())
+    }
+
+    /// All elements, to write.
+    pub fn as_view_mut(&mut self) -> CudaViewMut<'_, T> {
+        CudaViewMut(self.0.view_mut())
+    }
+
+    /// Some elements, to read.
+    ///
+    /// # Panics
+    /// When the range goes beyond the end, as with Rust's own slices; [`CudaSlice::try_slice`] does not.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> CudaView<'_, T> {
+        self.as_view().slice(range)
+    }
+
+    /// Some elements, to read, unless the range goes beyond the end.
+    pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<CudaView<'_, T>> {
+        self.as_view().try_slice(range)
+    }
+
+    /// Some elements, to write.
+    ///
+    /// # Panics
+    /// When the range goes beyond the end; [`CudaSlice::try_slice_mut`] does not.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
+        CudaViewMut(self.0.slice_mut(range).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Some elements, to write, unless the range goes beyond the end.
+    pub fn try_slice_mut(&mut self, range: impl RangeBounds<usize>) -> Option<CudaViewMut<'_, T>> {
+        self.0.slice_mut(range).ok().map(CudaViewMut)
+    }
+
+    /// A second copy of the elements.
+    pub fn try_clone(&self) -> Result<Self, DriverError> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// The stream that the memory belongs to.
+    pub fn stream(&self) -> &CudaStream {
+        CudaStream::of(self.0.stream())
+    }
+
+    /// The device it is on.
+    pub fn context(&self) -> &CudaContext {
+        CudaContext::of(self.0.device())
+    }
+
+    /// The number of the device it is on.
+    pub fn ordinal(&self) -> usize {
+        self.0.device().ordinal()
+    }
+
+    /// The number of bytes.
+    pub fn num_bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+impl<'a, T: DeviceCopy> CudaView<'a, T> {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Some of these elements.
+    ///
+    /// # Panics
+    /// When the range goes beyond the end; [`CudaView::try_slice`] does not.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        Self(self.0.slice(range).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Some of these elements, unless the range goes beyond the end.
+    pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {
+        self.0.slice(range).ok().map(Self)
+    }
+
+    fn as_view(&self) -> Self {
+        Self(self.0)
+    }
+}
+
+impl<T: DeviceCopy> CudaViewMut<'_, T> {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same elements, to read.
+    pub fn as_view(&self) -> CudaView<'_, T> {
+        CudaView(self.0.as_view())
+    }
+
+    fn as_view_mut(&mut self) -> CudaViewMut<'_, T> {
+        CudaViewMut(self.0.reborrow())
+    }
+}
+
+/// What keeps an address valid. Work is ordered by streams here, so there is nothing to wait for when it is dropped.
+#[derive(Debug)]
+pub struct SyncOnDrop<'a>(PhantomData<&'a CudaStream>);
+
+impl SyncOnDrop<'_> {
+    /// A guard that waits for nothing.
+    pub fn none() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// Memory with a length and a stream.
+pub trait DeviceSlice<T> {
+    /// The number of elements.
+    fn len(&self) -> usize;
+
+    /// True when there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of bytes.
+    fn num_bytes(&self) -> usize {
+        self.len() * size_of::<T>()
+    }
+
+    /// The stream that the memory belongs to.
+    fn stream(&self) -> &CudaStream;
+}
+
+/// Memory that can be read.
+pub trait DevicePtr<T>: DeviceSlice<T> {
+    /// The elements.
+    fn view(&self) -> View<'_, T>;
+
+    /// The address of the first element, for a kernel on `stream`, which from here on waits for what the memory's own
+    /// stream has been given.
+    fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
+}
+
+/// Memory that can be written.
+pub trait DevicePtrMut<T>: DeviceSlice<T> {
+    /// The elements.
+    fn view_mut(&mut self) -> ViewMut<'_, T>;
+
+    /// The address of the first element, as [`DevicePtr::device_ptr`] gives it.
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
+}
+
+/// The address of a view, for work on a stream; null when the stream cannot be made to wait for the memory's own.
+fn address<'a, T: DeviceCopy>(view: View<'_, T>, stream: &CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+    view.keep_in_capture();
+    let ordered = stream.hip_stream().wait_for(view.stream());
+    (ordered.map_or(0, |()| view.ptr().address()), SyncOnDrop::none())
+}
+
+macro_rules! memory {
+    ($($type:ty),*) => {$(
+        impl<T: DeviceCopy> DeviceSlice<T> for $type {
+            fn len(&self) -> usize {
+                self.0.len()
+            }
+
+            fn stream(&self) -> &CudaStream {
+                CudaStream::of(self.0.stream())
+            }
+        }
+
+        impl<T: DeviceCopy> DevicePtr<T> for $type {
+            fn view(&self) -> View<'_, T> {
+                self.as_view().0
+            }
+
+            fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+                address(self.as_view().0, stream)
+            }
+        }
+    )*};
+}
+memory!(CudaSlice<T>, CudaView<'_, T>, CudaViewMut<'_, T>);
+
+macro_rules! writable {
+    ($($type:ty),*) => {$(
+        impl<T: DeviceCopy> DevicePtrMut<T> for $type {
+            fn view_mut(&mut self) -> ViewMut<'_, T> {
+                self.as_view_mut().0
+            }
+
+            fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+                address(self.as_view().0, stream)
+            }
+        }
+    )*};
+}
+writable!(CudaSlice<T>, CudaViewMut<'_, T>);
+
+/// Memory of the host, to copy from and to.
+pub trait HostSlice<T> {
+    /// The elements, to read.
+    fn host(&self) -> &[T];
+
+    /// The elements, to write.
+    fn host_mut(&mut self) -> &mut [T];
+}
+
+macro_rules! host_memory {
+    ($([$($generics:tt)*] $type:ty),*) => {$(
+        impl<T, $($generics)*> HostSlice<T> for $type {
+            fn host(&self) -> &[T] {
+                self
+            }
+
+            fn host_mut(&mut self) -> &mut [T] {
+                self
+            }
+        }
+    )*};
+}
+host_memory!([] [T], [] Vec<T>, [const N: usize] [T; N]);
