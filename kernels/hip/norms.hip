@@ -90,6 +90,35 @@ template <typename T> struct LayerNorm {
     }
 };
 
+// The norm of the sum of two tensors, and the sum: a residual connection and the norm behind it in one launch. The sum rounds to T first,
+// as it would by itself. For rows that fit into the registers of their team.
+template <u32 N, u32 M, typename T>
+DEVICE void norm_of_sum(const T *left, const T *right, T *sum, T *out, u32 columns, const Team &team, RmsNorm<T> &map) {
+    Vec<T, N> kept[M], other[M];
+    load_row(kept, left, columns, team, T{});
+    load_row(other, right, columns, team, T{});
+    UNROLL
+    for (u32 k = 0; k < M; k++) {
+        UNROLL
+        for (u32 j = 0; j < N; j++) kept[k][j] = cast<T>(widen(kept[k][j]) + widen(other[k][j]));
+        const u32 column = (team.lane + k * team.size) * N;
+        if (column < columns) store<N>(sum + column, kept[k]);
+    }
+    typename RmsNorm<T>::State state = map.empty();
+    map.take(state, kept);
+    map.settle(merge_team(state, team, map), columns);
+    apply_at<true>(out, kept, team.lane * N, team.size * N, columns, map);
+}
+template <u32 N, typename T>
+DEVICE void norms_of_sums(const T *left, const T *right, T *sum, T *out, const RowShape &shape, RmsNorm<T> map) {
+    const Team team = Team::along(shape.team_log2);
+    const u32 row = block_x() * team.count + team.index;
+    const u64 at = row < shape.rows ? u64(row) * shape.columns : 0;
+    const u32 columns = row < shape.rows ? shape.columns : 0;
+    if (shape.kept == 1) norm_of_sum<N, 1>(left + at, right + at, sum + at, out + at, columns, team, map);
+    else norm_of_sum<N, ROW_KEPT>(left + at, right + at, sum + at, out + at, columns, team, map);
+}
+
 // The three kernels of one norm take the same parameters; `states` has a state for every share of a row. MAP makes what maps its
 // rows from eps and the weights, the last parameters here.
 #define NORM(T, root, Norm, MAP, ...)                                                              \
@@ -107,8 +136,14 @@ template <typename T> struct LayerNorm {
     }
 #define RMS_MAP(T) (RmsNorm<T>{alpha, Compute<T>(eps), 0})
 #define LAYER_MAP(T) (LayerNorm<T>{alpha, beta, Compute<T>(eps), 0, 0, 0, T{}})
+#define NORM_OF_SUM(T)                                                                             \
+    KERNEL(ROW_THREADS)                                                                            \
+    rmsnorm_sum_##T(const T *left, const T *right, T *sum, T *dst, RowShape shape, f64 eps, const T *alpha) { enter(); \
+        if (shape.vectors) norms_of_sums<Lanes<T>::count>(left, right, sum, dst, shape, RMS_MAP(T)); \
+        else norms_of_sums<1>(left, right, sum, dst, shape, RMS_MAP(T));                           \
+    }
 #define NORMS(T)                                                                                   \
-    NORM(T, rmsnorm, RmsNorm, RMS_MAP(T), const T *alpha)                                          \
+    NORM(T, rmsnorm, RmsNorm, RMS_MAP(T), const T *alpha) NORM_OF_SUM(T)                           \
     NORM(T, layernorm, LayerNorm, LAYER_MAP(T), const T *alpha, const T *beta)
 NORMS(bf16)
 NORMS(f16)

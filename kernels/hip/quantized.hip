@@ -96,9 +96,8 @@ QUANTIZE(f32) QUANTIZE(f16) QUANTIZE(bf16)
     }
 #define ONE_ROW(name, Format)                                                                                          \
     SHARING_KERNEL(ONE_ROW_THREADS, 1)                                                                                 \
-    mat_vec_##name##_one_row(const u8 *weights, ActivationRow row, Output out, u32 rows, u32 k, u32 chunk,             \
-                            u32 teams) { enter();                                                                      \
-        mat_vec_one_row<Format>(weights, row, out, rows, k, chunk, teams);                                             \
+    mat_vec_##name##_one_row(OneRowProducts products, ActivationRow row, u32 k, u32 chunk, u32 teams) { enter();       \
+        mat_vec_one_row<Format>(OwnProduct(products), row, k, chunk, teams);                                           \
     }
 #define MAT_VEC_ALL(name, Format)                                                                                      \
     MAT_VEC(name, Format, 2, 1) MAT_VEC(name, Format, 2, 2) MAT_VEC(name, Format, 2, 4) MAT_VEC(name, Format, 2, 8)    \

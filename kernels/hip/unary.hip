@@ -3,35 +3,7 @@
 // from several f8 operations, each of them rounds here as well, because at three bits of mantissa the steps are the result.
 #include "elementwise.h"
 #include "fast_math.h"
-
-// Rounds an intermediate value as the CPU backend does for f8e4m3, and leaves all other dtypes alone.
-template <typename T> DEVICE Compute<T> step(Compute<T> x) {
-    if constexpr (IsSame<T, f8e4m3>::value) return widen(cast<T>(x));
-    return x;
-}
-
-// An operator from a function on compute values.
-#define FLOAT_OP(Name, is_heavy, expression)                                      \
-    template <typename T> struct Name {                                           \
-        static constexpr bool heavy = is_heavy;                                   \
-        typedef Compute<T> F;                                                     \
-        static MEMBER T apply(const Params &params, T value) {                    \
-            F x = widen(value);                                                   \
-            (void)params;                                                         \
-            return cast<T>((F)(expression));                                      \
-        }                                                                         \
-    };
-
-// Where a result is rounded to f16 or bf16, quick functions are exact enough and light enough for several pieces in flight.
-template <typename T> struct IsQuick {
-    static constexpr bool value = IsSame<T, f16>::value || IsSame<T, bf16>::value;
-};
-// x / (1 + e^-y)
-template <typename T> DEVICE Compute<T> logistic(Compute<T> x, Compute<T> y) {
-    typedef Compute<T> F;
-    if constexpr (IsQuick<T>::value) return over_one_plus(x, exp_rough(-y));
-    else return x / step<T>((F)1 + step<T>(exp_(-y)));
-}
+#include "activation.h"
 
 FLOAT_OP(Exp, true, exp_(x))
 FLOAT_OP(Log, true, log_(x))
@@ -51,27 +23,9 @@ FLOAT_OP(Sign, false, (F)(x > (F)0) - (F)(x < (F)0))
 // Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays.
 FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 : x)
 FLOAT_OP(Sigmoid, !IsQuick<T>::value, logistic<T>(step<T>((F)1), x))
-FLOAT_OP(Silu, !IsQuick<T>::value, logistic<T>(x, x))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)
 FLOAT_OP(Elu, true, is_negative(x) ? step<T>(step<T>(exp_(x)) - (F)1) * widen(cast<T>(params.first)) : x)
 FLOAT_OP(Powf, true, pow_(x, widen(cast<T>(params.first))))
-
-// The approximation with tanh, in the CPU's order of operations.
-template <typename T> struct Gelu {
-    static constexpr bool heavy = !IsQuick<T>::value;
-    typedef Compute<T> F;
-    static MEMBER T apply(const Params &, T value) {
-        F x = widen(value);
-        if constexpr (IsQuick<T>::value) {
-            // (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), with one exponential and nothing that cancels.
-            const F twice = x * ((F)1.5957691216057308 + (F)0.071354816272 * x * x);
-            return cast<T>(logistic<T>(x, twice));
-        }
-        F cubic = step<T>(step<T>(step<T>((F)0.044715) * x) * x);
-        F inner = step<T>(step<T>(step<T>((F)0.79788456080286535588) * x) * step<T>((F)1 + cubic));
-        return cast<T>((F)(step<T>((F)0.5 * x) * step<T>((F)1 + step<T>(tanh_(inner)))));
-    }
-};
 
 // An operator on integers.
 #define INT_OP(Name, expression)                                                  \

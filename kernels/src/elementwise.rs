@@ -171,6 +171,14 @@ impl Kernels {
         self.pair(root, dtype, lhs, rhs, out)
     }
 
+    /// An activation of one tensor times another: `gsilu` or `ggelu`. Rounds where the two operations by themselves would.
+    pub fn gated(&self, root: &str, gate: &Operand<'_>, rhs: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
+        let dtype = gate.dtype();
+        same_dtype(root, dtype, rhs.dtype())?;
+        let op = Op { id: Id::Gated, root, dtypes: &[dtype], first: 0.0, second: 0.0, reports: false };
+        self.elementwise::<2, 3>(op, [gate, rhs], dtype, out)
+    }
+
     /// A comparison of two tensors of one dtype, such as `lt`, as u8: 1 where it holds.
     pub fn compare(&self, root: &str, lhs: &Operand<'_>, rhs: &Operand<'_>, out: &mut Output<'_>) -> Result<()> {
         self.pair(root, DType::U8, lhs, rhs, out)

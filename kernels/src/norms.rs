@@ -1,10 +1,11 @@
 //! RMS and layer normalisation over the last dimension.
 
-use crate::kernels::{fits, one_stream, Kernels};
+use crate::kernels::{fits, one_stream, same_dims, Kernels};
+use crate::layout::row_major;
 use crate::registry::Id;
 use crate::rows::{contiguous, RowMatrix, RowStep};
 use crate::tensor::{Operand, Output};
-use hip::Result;
+use hip::{DevicePtr, Error, Result};
 
 impl Kernels {
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dimension of a contiguous tensor.
@@ -17,6 +18,45 @@ impl Kernels {
             let RowStep { start, states, shape, config, .. } = step;
             let args = (src.offset(start), dst.offset(start), states, shape, eps, alpha);
             // SAFETY: the parameters of the kernels in `hip/norms.hip`; the rows lie inside both tensors, alpha is as long as
+            // a row, and all memory is in the order of `stream`.
+            unsafe { function.launch(stream, config, &args) }
+        })
+    }
+
+    /// `left + right` into `sum`, and the [`rms_norm`](Self::rms_norm) of that into `out`: a residual connection with the norm behind it.
+    /// One launch for rows that fit into the registers of a block, two for others. All tensors are contiguous and of one shape.
+    pub fn rms_norm_of_sum(
+        &self,
+        [left, right]: [&Operand<'_>; 2],
+        alpha: &Operand<'_>,
+        eps: f64,
+        sum: &mut Output<'_>,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let root = "rmsnorm_sum";
+        let rows = norm_rows(root, left, &[("alpha", alpha)], out)?;
+        let dtype = left.dtype();
+        same_dims(root, &[left, right])?;
+        fits(root, "the sum", sum.count(), left.count(), sum.dtype(), dtype)?;
+        fits(root, "the right side", right.count(), left.count(), right.dtype(), dtype)?;
+        contiguous(root, "the right side", right)?;
+        one_stream(out.stream(), &[right])?;
+        if sum.stream() != out.stream() {
+            return Err(Error::refused(format!("{root}: the sum belongs to another stream than the result")));
+        }
+        let (a, b, total, dst, weights) = (left.ptr(), right.ptr(), sum.ptr(), out.ptr(), alpha.ptr());
+        let stream = out.stream();
+        let plan = rows.plan(self.profile(), dtype, &[a, b, total, dst, weights], false);
+        if !plan.fits_registers() {
+            self.binary("badd", left, right, sum)?;
+            let strides = row_major(left.dims());
+            return self.rms_norm(&sum.written(left.dims(), &strides[..left.dims().len()]), alpha, eps, out);
+        }
+        self.map_rows((Id::Norms, root, dtype), (rows, plan), stream, |function, step| {
+            let RowStep { start, shape, config, .. } = step;
+            let at = |pointer: DevicePtr<u8>| pointer.offset(start);
+            let args = (at(a), at(b), at(total), at(dst), shape, eps, weights);
+            // SAFETY: the parameters of `rmsnorm_sum_*` in `hip/norms.hip`; the rows lie inside all four tensors, alpha is as long as
             // a row, and all memory is in the order of `stream`.
             unsafe { function.launch(stream, config, &args) }
         })

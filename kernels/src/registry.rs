@@ -124,6 +124,7 @@ modules! {
     Cast CAST "cast" "Conversions between all pairs of dtypes.",
     Conv CONV "conv" "Convolutions, transposed ones, pooling and resampling.",
     Fill FILL "fill" "Constants, and copies of rows.",
+    Gated GATED "gated" "Gated linear units: an activation of one tensor times another.",
     Indexing INDEXING "indexing" "Reads and writes through a tensor of ids.",
     Quantized QUANTIZED "quantized" "Block-quantized formats and the products over them.",
     Reduce REDUCE "reduce" "Sums, extrema and their positions.",

@@ -195,6 +195,13 @@ pub(crate) enum RowPlan {
     Resident(resident::ResidentPlan),
 }
 
+impl RowPlan {
+    /// Whether a team keeps its row in registers, so that the row is read once.
+    pub fn fits_registers(&self) -> bool {
+        matches!(self, RowPlan::Teams { shape, .. } if shape.kept > 0)
+    }
+}
+
 impl RowMatrix {
     /// Calls `launch` with each step of mapping whole rows or pieces of them.
     fn steps(self, plan: RowPlan, stream: &Stream, mut launch: impl FnMut(RowStep) -> Result<()>) -> Result<()> {

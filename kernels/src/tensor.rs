@@ -125,6 +125,12 @@ impl<'a> Output<'a> {
     pub fn stream(&self) -> &'a Stream {
         self.memory.stream()
     }
+
+    /// The elements as a kernel reads them that runs after they were written. `dims` and `strides` are those of a contiguous tensor.
+    pub(crate) fn written<'b>(&'b self, dims: &'b [usize], strides: &'b [usize]) -> Operand<'b> {
+        debug_assert!(is_contiguous(dims, strides) && dims.iter().product::<usize>() == self.count);
+        Operand { memory: self.memory.as_view(), address: self.address, dtype: self.dtype, dims, strides }
+    }
 }
 
 impl<'a> OperandMut<'a> {

@@ -19,6 +19,39 @@ template <typename F> constexpr u32 ONE_ROW_ROWS = TEAM_ROWS_STAGED<F>;
 template <typename F> constexpr u32 ONE_ROW_ROWS = TEAM_ROWS_LOADED<F>;
 #endif
 
+// Several weights of one format that are multiplied with one row: a launch of its own costs as much as a small product. Each has blocks of
+// its own, behind those of the one before.
+struct OneRowProduct {
+    const u8 *weights;
+    Output out;
+    u32 rows;
+    u32 blocks;
+};
+constexpr u32 ONE_ROW_PRODUCTS = 3;
+struct OneRowProducts {
+    OneRowProduct part[ONE_ROW_PRODUCTS];
+};
+SHARE(ONE_ROW_PRODUCTS)
+SHARE_LAYOUT(OneRowProduct, weights, out, rows, blocks)
+
+// The product that a block works on, and which of its blocks this one is. By comparisons: an index would put the list into memory.
+struct OwnProduct {
+    const u8 *weights;
+    Output out;
+    u32 rows, block, blocks;
+    MEMBER OwnProduct(const OneRowProducts &all) {
+        weights = all.part[0].weights, out = all.part[0].out, rows = all.part[0].rows;
+        block = block_x(), blocks = all.part[0].blocks;
+        UNROLL
+        for (u32 p = 1; p < ONE_ROW_PRODUCTS; p++) {
+            if (block >= blocks) {
+                block -= blocks;
+                weights = all.part[p].weights, out = all.part[p].out, rows = all.part[p].rows, blocks = all.part[p].blocks;
+            }
+        }
+    }
+};
+
 // How the activations lie: a record for every 32 units of the weights' format, made of lines of 16 bytes for each unit. First a
 // line for every piece of the unit, its bytes; then marks, two to a line, one for every scale of the unit. Neighbouring
 // threads take neighbouring units, so that each line is read without a conflict, at a distance that is known beforehand.
@@ -190,14 +223,15 @@ DEVICE void put_rows(const DotFloats (&running)[ROWS][1], const Output &out, u32
 // memory is the faster the more a copy asks of it. In the beginning only the first teams ask, and each of them asks for
 // another one when its own weights are there: if all asked at once, all would wait for nearly all.
 template <typename F>
-DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32 chunk,
-                           u32) {
+DEVICE void mat_vec_one_row(const OwnProduct &own, const ActivationRow &activation, u32 k, u32 chunk, u32) {
+    const u8 *RESTRICT weights = own.weights;
+    const u32 rows = own.rows;
     constexpr u32 ROWS = ONE_ROW_ROWS<F>, IN_BLOCK = Record<F>::IN_BLOCK;
     u8 *records = (u8 *)staged_bytes;
     const u32 units = k / (PIECE * F::UNIT), row_bytes = k / F::ELEMENTS * F::BYTES, chunk_bytes = chunk / IN_BLOCK * F::BYTES;
     const bool whole = chunk >= units;
     const u32 pitch = whole ? row_bytes : chunk_bytes + 16;
-    const u32 lane = thread_x() % STAGE_TEAM, team = thread_x() / STAGE_TEAM, stride = grid_x() * ROWS;
+    const u32 lane = thread_x() % STAGE_TEAM, team = thread_x() / STAGE_TEAM, stride = own.blocks * ROWS;
     Stage stage(records + ceil_div(units, Record<F>::UNITS) * Record<F>::BYTES, ROWS * (chunk_bytes + 16), whole ? 1 : ROWS);
     const auto fetch = [&](u32 later, u32 first, u32 offset) {
         if (first >= rows) return;
@@ -208,7 +242,7 @@ DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &act
             stage.fetch(later, weights + from, min_of(chunk_bytes, row_bytes - offset), lane * pitch);
         }
     };
-    u32 first = team * stride + block_x() * ROWS;
+    u32 first = team * stride + own.block * ROWS;
     bool another = team + STAGE_AHEAD < STAGE_TEAMS;
     if (team < STAGE_AHEAD) fetch(0, first, 0);
     fill_records<F>(activation, k, records);
@@ -246,14 +280,12 @@ DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &act
             const bool more = offset < row_bytes;
             fetch(0, more ? first : first + STAGE_TEAMS * stride, more ? offset : 0);
         } while (offset < row_bytes);
-        put_rows<ROWS>(sum, out, first, rows);
+        put_rows<ROWS>(sum, own.out, first, rows);
     }
 }
 #else
 // Teams of 1 << team_log2 threads take groups of ROWS rows, which go round the blocks, so that each has as many as the others.
-template <typename F>
-DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &activation, const Output &out, u32 rows, u32 k, u32,
-                           u32 team_log2) {
+template <typename F> DEVICE void mat_vec_one_row(const OwnProduct &own, const ActivationRow &activation, u32 k, u32, u32 team_log2) {
     constexpr u32 ROWS = ONE_ROW_ROWS<F>;
     __shared__ Vec<u32, 4> memory[Record<F>::MOST / 16];
     u8 *records = (u8 *)memory;
@@ -261,10 +293,10 @@ DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &act
     fill_records<F>(activation, k, records);
     barrier();
     NO_UNROLL
-    for (u32 base = block_x(); base * ROWS < rows; base += grid_x() * teams) {
-        const u32 first = (base + (thread_x() >> team_log2) * grid_x()) * ROWS;
+    for (u32 base = own.block; base * ROWS < own.rows; base += own.blocks * teams) {
+        const u32 first = (base + (thread_x() >> team_log2) * own.blocks) * ROWS;
         const u8 *row[ROWS];
-        find_rows<F, ROWS>(weights, first, rows, k, row);
+        find_rows<F, ROWS>(own.weights, first, own.rows, k, row);
         DotFloats sum[ROWS][1] = {};
         NO_UNROLL
         for (u32 at = thread_x() & (team - 1); at < units; at += team) {
@@ -272,7 +304,7 @@ DEVICE void mat_vec_one_row(const u8 *RESTRICT weights, const ActivationRow &act
             unit.load(row, at);
             multiply_record<F, ROWS>(unit, records + Record<F>::place(at), sum);
         }
-        finish_rows<ROWS, 1, ONE_ROW_THREADS>(sum, PlainColumns{0, 1}, out, first, rows, team_log2);
+        finish_rows<ROWS, 1, ONE_ROW_THREADS>(sum, PlainColumns{0, 1}, own.out, first, own.rows, team_log2);
     }
 }
 #endif

@@ -5,9 +5,8 @@ use super::product::ProductTarget;
 use super::{BlockFormat, Blocks};
 use crate::kernels::Kernels;
 use crate::rows::Machine;
-use crate::tensor::Output;
 use bytemuck::{Pod, Zeroable};
-use hip::{DevicePtr, LaunchConfig, Result};
+use hip::{DevicePtr, LaunchConfig, Result, Stream};
 
 /// Threads of a block, those that take rows together from shared memory, and the units of a record of activations.
 const ONE_ROW_THREADS: u32 = 512;
@@ -31,19 +30,36 @@ pub(super) struct ActivationRow {
     pub unused: u32,
 }
 
+/// One of the products of a launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct OneRowProduct {
+    weights: DevicePtr<u8>,
+    out: ProductTarget,
+    rows: u32,
+    blocks: u32,
+}
+
+/// The products that one launch has room for.
+pub(super) const ONE_ROW_PRODUCTS: usize = 3;
+
 impl Kernels {
-    /// The product with a single row of activations, on a GPU.
+    /// The products of up to [`ONE_ROW_PRODUCTS`] weights, of one format and one length of rows, with a single row of activations, on a GPU.
     pub(super) fn one_row(
         &self,
-        weights: &Blocks<'_>,
+        products: &[(Blocks<'_>, ProductTarget)],
         row: ActivationRow,
-        target: ProductTarget,
-        out: &mut Output<'_>,
+        stream: &Stream,
     ) -> Result<()> {
-        let (rows, columns, format) = (weights.rows() as u64, weights.columns(), weights.format());
+        let Some((weights, _)) = products.first() else { return Ok(()) };
+        let (columns, format) = (weights.columns(), weights.format());
         let units = columns / format.unit();
         let staged = self.profile().bulk_copies();
-        let groups = rows.div_ceil(together(format, staged));
+        let groups_of = |weights: &Blocks<'_>| (weights.rows() as u64).div_ceil(together(format, staged));
+        let groups = products.iter().map(|(weights, _)| groups_of(weights)).sum::<u64>();
+        if groups == 0 {
+            return Ok(());
+        }
         let (stage, team_log2, blocks) = if staged {
             // Where rows are few, they go to different compute units before they go to teams of one.
             let room = self.profile().shared_room();
@@ -52,13 +68,21 @@ impl Kernels {
             let team_log2 = team_log2(self.profile().machine(), groups, units as u64);
             (Stage::default(), team_log2, groups.div_ceil(u64::from(ONE_ROW_THREADS >> team_log2)))
         };
-        let most = self.profile().blocks(if staged { STAGED_BLOCKS } else { LOADED_BLOCKS });
-        let config = LaunchConfig::new(blocks.min(u64::from(most)) as u32, ONE_ROW_THREADS).shared(stage.shared_bytes);
+        let most = u64::from(self.profile().blocks(if staged { STAGED_BLOCKS } else { LOADED_BLOCKS }));
+        let blocks = blocks.min(most);
+        // Each product has its share of the blocks, and one at least.
+        let mut parts = [OneRowProduct::zeroed(); ONE_ROW_PRODUCTS];
+        for (part, (weights, out)) in parts.iter_mut().zip(products) {
+            let share = (blocks * groups_of(weights)).div_ceil(groups).clamp(1, u64::from(u16::MAX));
+            *part =
+                OneRowProduct { weights: weights.ptr(), out: *out, rows: weights.rows() as u32, blocks: share as u32 };
+        }
+        let config = LaunchConfig::new(parts.iter().map(|part| part.blocks).sum::<u32>(), ONE_ROW_THREADS);
         let function = self.quantized("mat_vec", format, "_one_row")?;
-        let args = (weights.ptr(), row, target, rows as u32, columns as u32, stage.chunk, team_log2);
+        let args = (parts, row, columns as u32, stage.chunk, team_log2);
         // SAFETY: the parameters of `mat_vec_*_one_row` in `hip/quantized.hip`; the row has `columns` activations, which fit the
-        // kernel's shared memory, and weights and result have `rows` rows.
-        unsafe { function.launch(out.stream(), config, &args) }
+        // kernel's shared memory, and each result has as many rows as its weights.
+        unsafe { function.launch(stream, config.shared(stage.shared_bytes), &args) }
     }
 }
 
@@ -119,8 +143,9 @@ fn team_log2(machine: Machine, groups: u64, units: u64) -> u32 {
 }
 
 crate::shared::shared! {
-    ["ONE_ROW_THREADS": ONE_ROW_THREADS, "ONE_ROW_LONGEST": ONE_ROW_LONGEST, "STAGE_TEAM": STAGE_TEAM]
+    ["ONE_ROW_THREADS": ONE_ROW_THREADS, "ONE_ROW_LONGEST": ONE_ROW_LONGEST, "STAGE_TEAM": STAGE_TEAM, "ONE_ROW_PRODUCTS": ONE_ROW_PRODUCTS]
     "ActivationRow": ActivationRow { at, stride, code }
+    "OneRowProduct": OneRowProduct { weights, out, rows, blocks }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! activations become bytes, then the kernel multiplies. Two launches and one buffer from the stream's pool, whatever the dtype and
 //! the strides of the activations. Nothing waits.
 
-use super::one_row::ActivationRow;
+use super::one_row::{ActivationRow, ONE_ROW_PRODUCTS};
 use super::plan::ProductPlan;
 use super::{output_code, BlockFormat, Blocks};
 use crate::dtype::DType;
@@ -94,6 +94,9 @@ impl Arrangement {
     }
 }
 
+/// What errors call the products.
+const OPERATION: &str = "quantized matmul";
+
 /// Where a result goes and of which dtype it is (`Output` in `hip/quantized/mat_vec.h`, which ends in four bytes of padding).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -101,6 +104,12 @@ pub(super) struct ProductTarget {
     pub at: DevicePtr<u8>,
     pub code: u32,
     pub unused: u32,
+}
+
+impl ProductTarget {
+    fn of(out: &Output<'_>) -> Result<Self> {
+        Ok(Self { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 })
+    }
 }
 
 /// Activations as bytes, in memory of their own until the kernels that read them have been launched.
@@ -198,6 +207,44 @@ impl Kernels {
         self.quantized_product(Some(plan), weights, activations, out)
     }
 
+    /// The products of several weights with the same activations. With one row of activations, weights of one format share a launch.
+    pub fn quantized_matmuls(
+        &self,
+        activations: &Operand<'_>,
+        products: &mut [(Blocks<'_>, Output<'_>)],
+    ) -> Result<()> {
+        let first = products.first().map(|(weights, _)| (weights.format(), weights.columns()));
+        let alike = |(weights, out): &(Blocks<'_>, Output<'_>)| {
+            Some((weights.format(), weights.columns())) == first
+                && self.plan_product(weights, activations.count() / weights.columns().max(1), || false)
+                    == ProductPlan::OneRow
+                && out.count() == weights.rows()
+        };
+        if products.len() == 1 || !products.iter().all(alike) {
+            return products
+                .iter_mut()
+                .try_for_each(|(weights, out)| self.quantized_product(None, weights, activations, out));
+        }
+        for products in products.chunks(ONE_ROW_PRODUCTS) {
+            let Some((weights, out)) = products.first() else { continue };
+            let batch = ActivationRows::of(OPERATION, activations, weights.columns())?;
+            let stream = out.stream();
+            one_stream(stream, &[activations])?;
+            let mut parts = Vec::with_capacity(ONE_ROW_PRODUCTS);
+            for (weights, out) in products {
+                weights.on(stream)?;
+                if out.stream() != stream {
+                    return Err(Error::refused(format!("{OPERATION}: the results belong to different streams")));
+                }
+                parts.push((*weights, ProductTarget::of(out)?));
+            }
+            let code = output_code(OPERATION, activations.dtype())?;
+            let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
+            self.one_row(&parts, row, stream)?;
+        }
+        Ok(())
+    }
+
     fn quantized_product(
         &self,
         plan: Option<ProductPlan>,
@@ -205,10 +252,9 @@ impl Kernels {
         activations: &Operand<'_>,
         out: &mut Output<'_>,
     ) -> Result<()> {
-        const OPERATION: &str = "quantized matmul";
         let batch = ActivationRows::of(OPERATION, activations, weights.columns())?;
         fits(OPERATION, "the result", out.count(), batch.count * weights.rows(), out.dtype(), out.dtype())?;
-        let target = ProductTarget { at: out.ptr(), code: output_code(OPERATION, out.dtype())?, unused: 0 };
+        let target = ProductTarget::of(out)?;
         one_stream(out.stream(), &[activations])?;
         weights.on(out.stream())?;
         let plan = plan.unwrap_or_else(|| self.plan_product(weights, batch.count, || false));
@@ -230,7 +276,7 @@ impl Kernels {
             ProductPlan::OneRow => {
                 let code = output_code(OPERATION, activations.dtype())?;
                 let row = ActivationRow { at: activations.ptr(), stride: batch.stride, code, unused: 0 };
-                self.one_row(weights, row, target, out)
+                self.one_row(&[(*weights, target)], row, out.stream())
             }
             ProductPlan::MatVec => self.mat_vec(weights, activations, &batch, target, out),
             // `suits` leaves only tiles.

@@ -6,6 +6,7 @@ use crate::for_types;
 use crate::layouts;
 use crate::unary::signed;
 use candle_rocm_kernels::{DType, Output};
+use half::{bf16, f16};
 
 type Arithmetic = (&'static str, fn(f64, f64) -> f64, fn(i64, i64) -> i64);
 
@@ -77,6 +78,26 @@ fn check<T: Element>(bench: &Bench) {
     bench.kernels.check(&bench.stream).expect("nothing was divided by zero");
 }
 
+/// A gated linear unit is the activation and the product, bit for bit.
+fn gated<T: Element>(bench: &Bench) {
+    let mut random = Random::new(7);
+    for case in &[layouts::fixed(), layouts::random(3, 17)].concat() {
+        let (lhs, rhs) = (random.awkward::<T>(case.span(0)), random.awkward::<T>(case.span(1)));
+        let a = bench.tensor(&lhs, case.inputs[0].0, &case.dims, &case.inputs[0].1);
+        let b = bench.tensor(&rhs, case.inputs[1].0, &case.dims, &case.inputs[1].1);
+        for (root, activation) in [("gsilu", "usilu"), ("ggelu", "ugelu")] {
+            let active = bench.result::<T>(case.count(), |out| bench.kernels.unary(activation, &a.operand(), out));
+            let active = bench.contiguous(&active, &case.dims);
+            let want = bench
+                .result::<T>(case.count(), |out| bench.kernels.binary("bmul", &active.operand(), &b.operand(), out));
+            let got = bench.result_at::<T>(case.out_start, case.count(), |out| {
+                bench.kernels.gated(root, &a.operand(), &b.operand(), out)
+            });
+            assert_same(&got, &want, || format!("{root} of {} over {case:?}", T::DTYPE));
+        }
+    }
+}
+
 /// An integer divided by zero is an error at the next look, once, and the rest of the result is right.
 fn division_by_zero(bench: &Bench) {
     let stream = bench.kernels.device().new_stream().unwrap();
@@ -111,6 +132,7 @@ fn mismatches_are_refused(bench: &Bench) {
 
 pub fn family(bench: &Bench) {
     for_types!(check(bench) over all);
+    for_types!(gated(bench) over bf16 f16 f32);
     division_by_zero(bench);
     mismatches_are_refused(bench);
 }

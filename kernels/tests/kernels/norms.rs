@@ -1,6 +1,6 @@
 //! RMS and layer normalisation against f64, data far from zero included.
 
-use crate::bench::Bench;
+use crate::bench::{assert_same, Bench, Tensor};
 use crate::element::{Element, Random};
 use crate::for_types;
 use crate::softmax::SHAPES;
@@ -38,12 +38,32 @@ fn check_rows<T: Element>(bench: &Bench, data: &[T], [rows, columns]: [usize; 2]
         let layer = bench.result::<T>(data.len(), |out| {
             bench.kernels.layer_norm(&input.operand(), &weights.operand(), &shifts.operand(), EPS, out)
         });
+        let shifted: Vec<T> = data.iter().rev().copied().collect();
+        sums_and_norms(&bench, [data, &shifted], &weights, [rows, columns]);
         let chunks = || data.chunks(columns.max(1));
         let want: Vec<Terms> = chunks().flat_map(|row| reference(row, &alpha, None)).collect();
         assert_sums(&rms, &want, || format!("rms_norm of {rows} rows of {columns} {}", T::DTYPE));
         let want: Vec<Terms> = chunks().flat_map(|row| reference(row, &alpha, Some(&beta))).collect();
         assert_sums(&layer, &want, || format!("layer_norm of {rows} rows of {columns} {}", T::DTYPE));
     }
+}
+
+/// The norm of a sum, and the sum, are what the two operations by themselves make, bit for bit.
+fn sums_and_norms<T: Element>(bench: &Bench, sides: [&[T]; 2], alpha: &Tensor, [rows, columns]: [usize; 2]) {
+    let [left, right] = sides.map(|side| bench.contiguous(side, &[rows, columns]));
+    let count = rows * columns;
+    let sum = bench.result::<T>(count, |out| bench.kernels.binary("badd", &left.operand(), &right.operand(), out));
+    let added = bench.contiguous(&sum, &[rows, columns]);
+    let want = bench.result::<T>(count, |out| bench.kernels.rms_norm(&added.operand(), &alpha.operand(), EPS, out));
+    let mut norm = Vec::new();
+    let got = bench.result::<T>(count, |sum| {
+        norm = bench.result::<T>(count, |out| {
+            bench.kernels.rms_norm_of_sum([&left.operand(), &right.operand()], &alpha.operand(), EPS, sum, out)
+        });
+        Ok(())
+    });
+    assert_same(&got, &sum, || format!("sum of {rows} rows of {columns} {}", T::DTYPE));
+    assert_same(&norm, &want, || format!("norm of a sum of {rows} rows of {columns} {}", T::DTYPE));
 }
 
 fn check<T: Element>(bench: &Bench) {

@@ -23,6 +23,7 @@ pub fn family(bench: &Bench) {
             routes_to_experts(bench, &mut random, format);
             multiplies_chunks(bench, &mut random, format);
         }
+        multiplies_several(bench, &mut random);
         takes_any_layout(bench, &mut random);
         takes_long_rows(bench, &mut random);
         carries_nan_and_extremes(bench, &mut random);
@@ -202,6 +203,47 @@ fn product<In: Element, Out: Element>(
             // f16 has an end, and large weights reach it.
             if want.0.abs() + want.1 < 6e4 || Out::DTYPE != DType::F16 {
                 assert_product(got[b * matrix.rows + r], want, || format!("{} at ({b}, {r})", what()));
+            }
+        }
+    }
+}
+
+/// Several weights times the same activations: three of one format share a launch, a fourth and one of another format have their own.
+fn multiplies_several(bench: &Bench, random: &mut Random) {
+    use BlockFormat::{Q4K, Q4_0, Q6K, Q8_0};
+    let columns = 768;
+    for formats in [&[Q4K, Q4K, Q4K][..], &[Q8_0, Q8_0], &[Q4_0; 4], &[Q4K, Q4K, Q6K], &[Q6K]] {
+        for batch in [1, 3] {
+            let matrices: Vec<Matrix> = formats
+                .iter()
+                .enumerate()
+                .map(|(nth, &format)| Matrix::random(bench, random, format, [[70, 9, 1, 33][nth], columns], 0.1))
+                .collect();
+            let values: Vec<f32> = (0..batch * columns).map(|_| random.between(-2.0, 2.0) as f32).collect();
+            let activations = bench.contiguous(&values, &[batch, columns]);
+            let numbers: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
+            let mut memory: Vec<_> = matrices
+                .iter()
+                .map(|matrix| bench.stream.zeros::<u8>(4 * batch * matrix.rows).expect("memory"))
+                .collect();
+            let mut products: Vec<_> = matrices
+                .iter()
+                .zip(&mut memory)
+                .map(|(matrix, memory)| {
+                    let out = Output::new(memory, DType::F32, 0, batch * matrix.rows).expect("it fits");
+                    (matrix.blocks(), out)
+                })
+                .collect();
+            bench.kernels.quantized_matmuls(&activations.operand(), &mut products).expect("several products");
+            drop(products);
+            for (matrix, memory) in matrices.iter().zip(&memory) {
+                let got: Vec<f32> = memory.to_vec().expect("a copy").chunks(4).map(f32::read).collect();
+                for (i, &got) in got.iter().enumerate() {
+                    let (b, r) = (i / matrix.rows, i % matrix.rows);
+                    let row = &numbers[b * columns..][..columns];
+                    let want = expected(matrix.row(r), row, step_of(matrix.format, batch), false);
+                    assert_product(got, want, || format!("{} of {formats:?}, row {r} of {b}", matrix.format));
+                }
             }
         }
     }
