@@ -100,6 +100,19 @@ fn cases() -> Vec<Case> {
         case("binary", &[(F, wide), (F, wide)], (F, wide), |k, i, o| {
             k.binary("badd", &i[0].read(), &i[1].read(), &mut o.output())
         }),
+        case("gated", &[(F, wide), (F, wide)], (F, wide), |k, i, o| {
+            k.gated("gsilu", &i[0].read(), &i[1].read(), &mut o.output())
+        }),
+        // The sum, then the norm.
+        case("rms_norm_of_sum", &[(F, wide), (F, wide), (F, &[70])], (F, &[2, 40, 70]), |k, i, o| {
+            let (mut sum, mut norm) = o.memory.view_mut().split_at(4 * 40 * 70)?;
+            let (mut sum, mut norm) =
+                (Output::new(sum.reborrow(), F, 0, 40 * 70)?, Output::new(norm.reborrow(), F, 0, 40 * 70)?);
+            k.rms_norm_of_sum([&i[0].read(), &i[1].read()], &i[2].read(), 1e-5, &mut sum, &mut norm)
+        }),
+        case("quantized_matmuls", &[(DType::U8, &[8 * 144]), (F, &[1, 256])], (F, &[8]), |k, i, o| {
+            k.quantized_matmuls(&i[1].read(), &mut [(i[0].blocks(BlockFormat::Q4K, 8, 256), o.output())])
+        }),
         case("compare", &[(F, wide), (F, wide)], (DType::U8, wide), |k, i, o| {
             k.compare("lt", &i[0].read(), &i[1].read(), &mut o.output())
         }),
