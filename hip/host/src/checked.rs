@@ -106,7 +106,8 @@ impl Arena {
         address.wrapping_sub(self.base) < self.bytes
     }
 
-    fn shadow_of(&self, address: usize) -> *mut u8 {
+    /// The shadow of an address in the arena.
+    pub fn shadow_of(&self, address: usize) -> *mut u8 {
         self.shadow.wrapping_add(address - self.base)
     }
 

@@ -61,8 +61,9 @@ impl Code {
     pub fn checked(&self) -> bool {
         match self {
             Self::Native(image) => image.checked(),
+            // The emulator keeps it by itself.
             #[cfg(feature = "emulator")]
-            Self::Amd(_) => false,
+            Self::Amd(_) => true,
         }
     }
 

@@ -15,11 +15,13 @@ pub struct Options {
     /// What the devices run, cycled over them (`HIP_HOST_ARCH`, such as `host` or `gfx1100,gfx90a`; default `host`). An architecture of
     /// AMD's is a GPU in software, which runs the machine code that a card would.
     pub targets: Vec<Target>,
-    /// How emulated GPUs run: what is checked (`HIP_HOST_CHECKS=1`) and how exact their approximate operations are
-    /// (`HIP_HOST_ACCURACY`: `exact`, `coarse`, `up` or `down`).
+    /// How emulated GPUs run: how exact their approximate operations are (`HIP_HOST_ACCURACY`: `exact`, `coarse`, `up` or `down`), and
+    /// after how many instructions a wave gives way to another (`HIP_HOST_SWITCH`, such as 100; 0 is at barriers only, but in shuffled orders
+    /// of checked mode 100). What `checked` and `order` ask for comes on top.
     #[cfg(feature = "emulator")]
     pub emulator: vgpu::Options,
-    /// Whether memory errors in kernels are looked for (`HIP_HOST_CHECKED=1`). Slower, and kernels must be compiled for it.
+    /// Whether errors in kernels are looked for (`HIP_HOST_CHECKED=1`). Slower. The embedded device needs kernels compiled for it, and finds bad
+    /// memory accesses. Emulated GPUs run the same machine code, and find undefined values, races and missing waits as well.
     pub checked: bool,
     /// Threads that run the blocks of a grid (`HIP_HOST_THREADS`, default: one per processor).
     pub threads: usize,
@@ -68,9 +70,9 @@ impl Options {
         }
         #[cfg(feature = "emulator")]
         {
-            if let Some(value) = set("HIP_HOST_CHECKS") {
-                let all = switch("HIP_HOST_CHECKS", &value)?;
-                options.emulator.checks = if all { vgpu::Checks::ALL } else { vgpu::Checks::default() };
+            if let Some(value) = set("HIP_HOST_SWITCH") {
+                let wanted = "a number of instructions, such as 100, or 0";
+                options.emulator.switch_every = value.parse().map_err(|_| bad("HIP_HOST_SWITCH", &value, wanted))?;
             }
             if let Some(value) = set("HIP_HOST_ACCURACY") {
                 options.emulator.accuracy = match value.as_str() {
@@ -290,6 +292,7 @@ mod tests {
             ("HIP_HOST_ORDER", "sideways"),
             ("HIP_HOST_ARCH", "gfx7"),
             ("HIP_HOST_ACCURACY", "roughly"),
+            ("HIP_HOST_SWITCH", "often"),
         ] {
             let why = read(&[(name, value)]).expect_err(name);
             assert!(why.contains(name), "{why}");

@@ -95,12 +95,17 @@ pub(crate) fn file(site: &Site, cause: &Cause) -> hipError_t {
         || "a thread that only checked mode would name".to_owned(),
         |Dim { x, y, z }| format!("thread ({x}, {y}, {z})"),
     );
-    let order = match site.order {
-        Order::Ascending => String::new(),
-        order => format!(" (threads and blocks in another order than usual; HIP_HOST_ORDER={order} repeats it)"),
-    };
+    let order = how_to_repeat(site.order);
     keep(format!("kernel {}, block ({x}, {y}, {z}), {thread}: {}{order}", site.kernel, cause.sentence()));
     cause.error()
+}
+
+/// A remark for reports on the order of the launch, if it was not the usual one.
+pub(crate) fn how_to_repeat(order: Order) -> String {
+    match order {
+        Order::Ascending => String::new(),
+        order => format!(" (threads and blocks in another order than usual; HIP_HOST_ORDER={order} repeats it)"),
+    }
 }
 
 /// Files a report of a copy or a fill, at this target, whose memory is gone.

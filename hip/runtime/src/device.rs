@@ -134,7 +134,7 @@ impl Device {
         self.platform().kind() == PlatformKind::Host && self.arch().starts_with("gfx")
     }
 
-    /// True on an embedded device in checked mode, where every buffer is an allocation of its own.
+    /// True on an embedded device or an emulated GPU in checked mode, where every buffer is an allocation of its own.
     pub fn is_checked(&self) -> bool {
         self.0.checked
     }
@@ -275,7 +275,7 @@ impl DeviceInner {
         };
         let arch = arch_name(&platform, ordinal)?;
         Ok(Self {
-            checked: arch.contains("checked+"),
+            checked: platform.kind() == PlatformKind::Host && hip_host::options().is_ok_and(|options| options.checked),
             name: text(&name),
             arch,
             limits,

@@ -3,9 +3,11 @@
 
 mod hidden;
 mod options;
+mod schedule;
 mod start;
 
 pub use options::Options;
+pub use schedule::Schedule;
 
 use crate::checks::{Rules, Shadow, Tracker};
 use crate::count::Counters;
@@ -270,7 +272,13 @@ impl Launch {
         if let Some(shadow) = &self.shadow {
             shadow.clear();
         }
-        (0..self.block_count()).try_for_each(|n| self.run_block(self.block_at(n), worker, memory))
+        let schedule = self.options.schedule;
+        if schedule == Schedule::Ascending {
+            return (0..self.block_count()).try_for_each(|n| self.run_block(self.block_at(n), worker, memory));
+        }
+        let mut order: Vec<u64> = (0..self.block_count()).collect();
+        schedule.arrange(&mut schedule.random(u64::MAX), &mut order);
+        order.into_iter().try_for_each(|n| self.run_block(self.block_at(n), worker, memory))
     }
 
     /// Runs one block to its end. Blocks of a launch may run at once on several threads, each with its own worker. Each runs once: where
@@ -398,21 +406,23 @@ impl Launch {
         program: &dyn Fn(&Self, u64) -> Arc<Program<L>>,
     ) -> Result<(), Failure> {
         let mut order: Vec<usize> = (0..waves.len()).collect();
-        let mut random =
-            Random(self.options.seed ^ machine.block.iter().fold(0, |sum, &n| sum * 0x1_0001 + u64::from(n)));
+        let schedule = self.options.schedule;
+        let mut random = schedule.random(machine.block.iter().fold(0, |sum, &n| sum << 21 ^ u64::from(n)));
+        if schedule == Schedule::Descending {
+            order.reverse();
+        }
+        let is_random = matches!(schedule, Schedule::Random(_));
         let turn = if self.options.switch_every == 0 { u64::MAX } else { u64::from(self.options.switch_every) };
         loop {
-            if self.options.seed != 0 {
-                for n in (1..order.len()).rev() {
-                    order.swap(n, random.below(n + 1));
-                }
+            if is_random {
+                schedule.arrange(&mut random, &mut order);
             }
             for &n in &order {
                 let wave = &mut waves[n];
                 if wave.state != State::Running {
                     continue;
                 }
-                let budget = if self.options.seed != 0 && turn != u64::MAX { 1 + random.next() % turn } else { turn };
+                let budget = if is_random && turn != u64::MAX { 1 + random.next() % turn } else { turn };
                 self.run_wave(wave, programs, machine, budget, program)?;
             }
             if waves.iter().all(|wave| wave.state == State::Ended) {
@@ -564,21 +574,4 @@ fn read_bytes(memory: &dyn Memory, address: u64, count: usize) -> Option<Vec<u8>
     }
     // SAFETY: inside a span that may be read.
     Some((0..count as u64).map(|n| unsafe { memory::load_u8(address + n) }).collect())
-}
-
-/// Numbers for schedules: small, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
 }

@@ -53,7 +53,7 @@ pub use decode_cache::CodeCache;
 pub use descriptor::{Descriptor, DESCRIPTOR_BYTES};
 pub use exec::trans::Accuracy;
 pub use failure::{Cause, Failure, Place};
-pub use launch::{Launch, Options, Worker};
+pub use launch::{Launch, Options, Schedule, Worker};
 pub use lines::SourceLine;
 pub use memory::{shadow, Buffers, Memory, Span};
 pub use metadata::{Argument, KernelInfo};

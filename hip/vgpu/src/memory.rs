@@ -24,7 +24,8 @@ pub struct Span {
     pub end: u64,
     /// Stores and atomics are allowed.
     pub writable: bool,
-    /// A byte of shadow for each byte, the first for `start`; null where nobody keeps any.
+    /// A byte of shadow for each byte, the first for `start`; null where nobody keeps any. Bytes that are [`shadow::OUTSIDE`] may be part
+    /// of a span, so that an atomic on the last bytes of a buffer finds the rest of its word; nothing else may touch them.
     pub shadow: *mut u8,
 }
 

@@ -1,7 +1,7 @@
 //! Predecoding: the code that can be reached from an address becomes a vector of operations with handlers and operand slots.
 //! Nothing is decoded while it runs. What is not emulated becomes an operation that fails when it is reached, by its name.
 
-use crate::checks::meta::{Cache, Meta};
+use crate::checks::meta::{mark_first_loads, Cache, Meta};
 use crate::checks::quick::Quick;
 use crate::decode::decode;
 use crate::descriptor::Descriptor;
@@ -163,6 +163,8 @@ impl<const L: usize> Program<L> {
             }
         }
         program.push_refusal(facts, 0, "ran past the end of the code".to_owned(), None);
+        mark_first_loads(&program.insts, &mut program.meta);
+        program.quick.extend(program.meta.iter().map(Quick::of));
         program
     }
 
@@ -171,7 +173,6 @@ impl<const L: usize> Program<L> {
         self.pcs.push(pc);
         self.insts.push(inst);
         self.acquires |= meta.cache.is_some_and(Cache::acquires);
-        self.quick.push(Quick::of(&meta));
         self.meta.push(meta);
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{clang, hip};
-use vgpu::{Arch, Buffers, Launch, Object, Worker};
+use vgpu::{Arch, Buffers, Launch, Object, Schedule, Worker};
 
 fn bytes_of(words: &[u64]) -> Vec<u64> {
     words.to_vec()
@@ -154,13 +154,14 @@ extern "C" __global__ void sums(const u32* x, u32* out, u32 rounds) {
         let object = Object::load(&hip(arch, source)).unwrap();
         let kernel = object.kernel("sums").unwrap();
         assert_eq!(kernel.descriptor().lds_bytes, 1024);
-        for (seed, switch_every) in [(0, 0), (0, 3), (77, 5)] {
+        let schedules = [(Schedule::Ascending, 0), (Schedule::Descending, 3), (Schedule::Random(77), 5)];
+        for (schedule, switch_every) in schedules {
             let (blocks, rounds) = (5u32, 3u32);
             let x: Vec<u32> = (0..blocks * rounds * 256).map(|i| i.wrapping_mul(2654435761)).collect();
             let mut memory = Buffers::new();
             let (dx, out) = (memory.from_slice(&x), memory.from_slice(&[0u32; 2]));
             let arguments = memory.from_slice(&[dx, out, u64::from(rounds)]);
-            let options = vgpu::Options { seed, switch_every, ..Default::default() };
+            let options = vgpu::Options { schedule, switch_every, ..Default::default() };
             let launch = Launch::new(&kernel, [blocks, 1, 1], [256, 1, 1], 0, arguments).unwrap().with_options(options);
             launch.run(&mut Worker::new(), &memory).unwrap_or_else(|failure| panic!("{arch}: {failure}"));
             let got = memory.read::<u32>(out, 2).unwrap();
@@ -169,7 +170,7 @@ extern "C" __global__ void sums(const u32* x, u32* out, u32 rounds) {
                 let slot = i as u32 / (rounds * 256) % 2;
                 expected[slot as usize] = expected[slot as usize].wrapping_add(*value);
             }
-            assert_eq!(got, expected, "{arch}, seed {seed}");
+            assert_eq!(got, expected, "{arch}, {schedule:?}");
         }
     }
 }

@@ -4,8 +4,7 @@
 use super::order::Order;
 use crate::code::AmdEntry;
 use crate::command::Launch;
-use crate::memory;
-use crate::report;
+use crate::{checked, memory, report};
 use hip_abi::hipError_t;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -40,7 +39,15 @@ unsafe impl vgpu::Memory for Live {
         }
         let found = memory::find(address as usize)?;
         let start = found.address as u64;
-        Some(vgpu::Span { start, end: start + found.bytes as u64, writable: true, shadow: std::ptr::null_mut() })
+        let end = start + found.bytes as u64;
+        Some(match checked::arena().filter(|arena| arena.contains(found.address)) {
+            // The arena has whole words, as a card has; the shadow says where the buffer ends.
+            Some(arena) => {
+                let shadow = arena.shadow_of(found.address);
+                vgpu::Span { start, end: end.next_multiple_of(4), writable: true, shadow }
+            }
+            None => vgpu::Span { start, end, writable: true, shadow: std::ptr::null_mut() },
+        })
     }
 
     fn describe(&self, address: u64) -> String {
@@ -61,11 +68,8 @@ impl Emulated {
         let all = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
         entry.kernel.fill_hidden(all, grid, block, launch.shared_bytes);
         let made = vgpu::Launch::new(&entry.kernel, grid, block, launch.shared_bytes, start as u64)
-            .map_err(|failure| file(&failure))?;
-        let mut options = super::emulator_options();
-        if let Order::Random(seed) = order {
-            options.seed = seed | 1;
-        }
+            .map_err(|failure| file(&failure, order))?;
+        let options = super::emulator_options(order);
         let span = vgpu::Span {
             start: start as u64,
             end: start as u64 + (arguments.len() * 64) as u64,
@@ -80,7 +84,7 @@ impl Emulated {
         WORKER.with_borrow_mut(|worker| {
             for place in blocks {
                 let block = self.launch.block_at(order.at(place, all));
-                self.launch.run_block(block, worker, &self.memory).map_err(|failure| file(&failure))?;
+                self.launch.run_block(block, worker, &self.memory).map_err(|failure| file(&failure, order))?;
             }
             Ok(())
         })
@@ -88,9 +92,9 @@ impl Emulated {
 }
 
 /// Files a report and gives the code that stands for it, as AMD's runtime would.
-fn file(failure: &vgpu::Failure) -> hipError_t {
+fn file(failure: &vgpu::Failure, order: Order) -> hipError_t {
     use vgpu::Cause;
-    report::keep(failure.to_string());
+    report::keep(format!("{failure}{}", report::how_to_repeat(order)));
     match failure.cause {
         Cause::Memory | Cause::Lds | Cause::Misaligned | Cause::Jump => hipError_t::hipErrorIllegalAddress,
         Cause::Launch => hipError_t::hipErrorInvalidConfiguration,

@@ -42,8 +42,22 @@ pub(crate) fn run(device: usize, launch: &Launch) -> Result<(), hipError_t> {
     pool::run_grid(&pool::Grid::new(launch, wave, order, None))
 }
 
-/// How emulated launches run: what `HIP_HOST_CHECKS` and `HIP_HOST_ACCURACY` ask for.
+/// How an emulated launch runs: what the variables ask for, and the order of this launch.
 #[cfg(feature = "emulator")]
-fn emulator_options() -> vgpu::Options {
-    crate::config::options().map_or_else(|_| vgpu::Options::default(), |options| options.emulator)
+fn emulator_options(order: Order) -> vgpu::Options {
+    let Ok(options) = crate::config::options() else { return vgpu::Options::default() };
+    let mut emulator = options.emulator;
+    if options.checked {
+        emulator.checks = vgpu::Checks::ALL;
+    }
+    emulator.schedule = match order {
+        Order::Ascending => vgpu::Schedule::Ascending,
+        Order::Descending => vgpu::Schedule::Descending,
+        Order::Random(seed) => vgpu::Schedule::Random(seed),
+    };
+    // Waves that run from barrier to barrier show little of what another order would.
+    if options.checked && matches!(order, Order::Random(_)) && emulator.switch_every == 0 {
+        emulator.switch_every = 100;
+    }
+    emulator
 }

@@ -36,10 +36,23 @@ impl Me {
     }
 }
 
+/// What a judge says about an earlier access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// This one comes after it.
+    After,
+    /// Nothing orders the two.
+    Conflict,
+    /// Nothing orders the two, and the judge wants to see whether it matters.
+    Suspect,
+}
+
 /// Knows what stamps mean.
 pub(crate) trait Judge {
     /// Whether this access comes after the write, or the read, of that stamp.
-    fn comes_after(&mut self, stamp: u32, written: bool) -> bool;
+    fn comes_after(&mut self, stamp: u32, written: bool) -> Verdict;
+    /// These bytes are suspect, by an access of that stamp.
+    fn suspect(&mut self, _at: usize, _bytes: usize, _stamp: u32, _written: bool) {}
     /// A stamp for the reads of that stamp and the one by `me`.
     fn join_reads(&mut self, me: &Me, stamp: u32) -> u32;
 }
@@ -55,15 +68,17 @@ pub(crate) struct Conflict {
     pub written: bool,
 }
 
+/// Stamps of cells that have so many bytes each.
 #[derive(Default)]
 struct Layer {
+    bytes: usize,
     writes: Vec<u32>,
     reads: Vec<u32>,
 }
 
 impl Layer {
-    fn new(count: usize) -> Self {
-        Self { writes: vec![0; count], reads: vec![0; count] }
+    fn new(bytes: usize, count: usize) -> Self {
+        Self { bytes, writes: vec![0; count], reads: vec![0; count] }
     }
 
     #[inline(always)]
@@ -78,14 +93,14 @@ impl Layer {
         let bad = |stamps: &[u32]| stamps.iter().fold(false, |bad, &stamp| bad | !me.is_fine(stamp));
         let writes = self.writes.get(from..to)?;
         if bad(writes) {
-            if let Some((n, stamp)) = first_conflict(writes, me, true, judge) {
+            if let Some((n, stamp)) = first_conflict(writes, me, (from, self.bytes), true, judge) {
                 return Some((from + n, stamp, true));
             }
         }
         if matches!(touch, Touch::Write | Touch::Atomic) {
             let reads = self.reads.get(from..to)?;
             if bad(reads) {
-                let (n, stamp) = first_conflict(reads, me, false, judge)?;
+                let (n, stamp) = first_conflict(reads, me, (from, self.bytes), false, judge)?;
                 return Some((from + n, stamp, false));
             }
         }
@@ -114,18 +129,29 @@ impl Layer {
     }
 }
 
+/// The first of these stamps that conflicts. They are of cells of so many bytes, counted from the first number on.
 #[inline(never)]
-fn first_conflict(stamps: &[u32], me: &Me, written: bool, judge: &mut impl Judge) -> Option<(usize, u32)> {
+fn first_conflict(
+    stamps: &[u32],
+    me: &Me,
+    (from, bytes): (usize, usize),
+    written: bool,
+    judge: &mut impl Judge,
+) -> Option<(usize, u32)> {
     // Neighbours mostly have the same stamp.
-    let mut known = me.plain;
+    let mut known = (me.plain, Verdict::After);
     for (n, &stamp) in stamps.iter().enumerate() {
-        if stamp == known || me.is_fine(stamp) {
+        if me.is_fine(stamp) {
             continue;
         }
-        if !judge.comes_after(stamp, written) {
-            return Some((n, stamp));
+        if stamp != known.0 {
+            known = (stamp, judge.comes_after(stamp, written));
         }
-        known = stamp;
+        match known.1 {
+            Verdict::After => {}
+            Verdict::Conflict => return Some((n, stamp)),
+            Verdict::Suspect => judge.suspect((from + n) * bytes, bytes, stamp, written),
+        }
     }
     None
 }
@@ -155,7 +181,7 @@ pub(crate) struct Cells {
 impl Cells {
     /// For so many bytes of memory, which nobody has touched.
     pub fn new(bytes: usize) -> Self {
-        Self { words: Layer::new(bytes.div_ceil(4)), bytes: None }
+        Self { words: Layer::new(4, bytes.div_ceil(4)), bytes: None }
     }
 
     /// Nobody has touched anything; as many bytes as before.
@@ -262,7 +288,7 @@ impl Cells {
             self.words.record(from, to, me, touch, judge);
         } else {
             let all = self.words.writes.len() * 4;
-            let bytes = self.bytes.get_or_insert_with(|| Box::new(Layer::new(all)));
+            let bytes = self.bytes.get_or_insert_with(|| Box::new(Layer::new(1, all)));
             bytes.record(at, at + count, me, touch, judge);
         }
         None
@@ -277,8 +303,8 @@ mod tests {
     struct Strangers;
 
     impl Judge for Strangers {
-        fn comes_after(&mut self, _stamp: u32, _written: bool) -> bool {
-            false
+        fn comes_after(&mut self, _stamp: u32, _written: bool) -> Verdict {
+            Verdict::Conflict
         }
 
         fn join_reads(&mut self, me: &Me, _stamp: u32) -> u32 {

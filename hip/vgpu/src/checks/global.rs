@@ -1,13 +1,14 @@
-//! Races in global memory: two waves of a launch touch a word, one of them writes, and nothing orders the two (`order`). Stamps of the
-//! words that a launch touches are kept in pages, each with a lock: blocks run on several threads.
+//! Races in global memory: two waves of a launch touch a word, one of them writes, and nothing orders the two (`order`). A write that
+//! leaves memory as it is does no harm and is not reported. Stamps of the words that a launch touches are kept in pages, each with a
+//! lock: blocks run on several threads.
 
-use super::cells::{Cells, Conflict, Judge, Me, Touch};
+use super::cells::{Cells, Conflict, Judge, Me, Touch, Verdict};
 use super::order::{Meeting, Missing, Progress, Rules, Stamp, Words, SEVERAL};
 use super::quick::flags;
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
-use crate::memory::Span;
-use crate::wave::{Lanes, Wave};
+use crate::memory::{load_u8, Span};
+use crate::wave::{Lanes, Op, Wave};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -84,6 +85,26 @@ pub(crate) struct Global {
     pub acquires: bool,
     /// Words that a load sees as an atomic would.
     loaded: Vec<u64>,
+    /// Writes of the running instruction that conflict with what others did, unless they change nothing.
+    pub suspects: Vec<Suspect>,
+}
+
+/// A write that is no race if it leaves memory as it was.
+pub(crate) struct Suspect {
+    address: u64,
+    /// What was there before.
+    value: u32,
+    bytes: usize,
+    stamp: u32,
+    written: bool,
+    missing: Missing,
+}
+
+impl Suspect {
+    fn now(&self) -> u32 {
+        // SAFETY: the bytes are inside of a span that the running instruction writes to.
+        (0..self.bytes).fold(0, |value, n| value << 8 | u32::from(unsafe { load_u8(self.address + n as u64) }))
+    }
 }
 
 /// Pages by their number, for a thread.
@@ -114,6 +135,7 @@ impl Global {
         self.shared = NOBODY;
         self.meeting.start(waves);
         self.loaded.clear();
+        self.suspects.clear();
     }
 
     /// All waves of the block have met.
@@ -135,10 +157,46 @@ struct AcrossBlocks<'a> {
     touch: Touch,
     /// Why the last access that was asked for does not come before.
     missing: Missing,
+    /// The first address of the page.
+    base: u64,
+    suspects: &'a mut Vec<Suspect>,
 }
 
 impl Judge for AcrossBlocks<'_> {
-    fn comes_after(&mut self, stamp: u32, written: bool) -> bool {
+    fn comes_after(&mut self, stamp: u32, written: bool) -> Verdict {
+        match self.is_ordered(stamp, written) {
+            true => Verdict::After,
+            // Whether it matters is seen when it is done.
+            false if self.touch == Touch::Write => Verdict::Suspect,
+            false => Verdict::Conflict,
+        }
+    }
+
+    fn suspect(&mut self, at: usize, bytes: usize, stamp: u32, written: bool) {
+        let (address, missing) = (self.base + at as u64, self.missing);
+        let mut suspect = Suspect { address, value: 0, bytes, stamp, written, missing };
+        suspect.value = suspect.now();
+        self.suspects.push(suspect);
+    }
+
+    fn join_reads(&mut self, me: &Me, stamp: u32) -> u32 {
+        let Some(other) = self.shadow.look_up(stamp) else { return me.plain };
+        if other.block != self.block {
+            return BLOCKS;
+        }
+        if usize::from(other.wave) == self.wave || other.clock < self.meeting.barrier {
+            return me.plain;
+        }
+        if *self.shared == NOBODY {
+            let clock = self.progress.clock;
+            *self.shared = self.shadow.stamp(Stamp { block: self.block, wave: SEVERAL, atomic: false, clock });
+        }
+        *self.shared
+    }
+}
+
+impl AcrossBlocks<'_> {
+    fn is_ordered(&mut self, stamp: u32, written: bool) -> bool {
         if stamp == BLOCKS {
             // Nobody knows which blocks have read; who has acquired nothing comes after none of them.
             self.missing = Missing::Atomic;
@@ -162,21 +220,6 @@ impl Judge for AcrossBlocks<'_> {
             self.missing = missing;
         }
         missing.is_none()
-    }
-
-    fn join_reads(&mut self, me: &Me, stamp: u32) -> u32 {
-        let Some(other) = self.shadow.look_up(stamp) else { return me.plain };
-        if other.block != self.block {
-            return BLOCKS;
-        }
-        if usize::from(other.wave) == self.wave || other.clock < self.meeting.barrier {
-            return me.plain;
-        }
-        if *self.shared == NOBODY {
-            let clock = self.progress.clock;
-            *self.shared = self.shadow.stamp(Stamp { block: self.block, wave: SEVERAL, atomic: false, clock });
-        }
-        *self.shared
     }
 }
 
@@ -289,13 +332,22 @@ impl Machine<'_> {
         if coherent && self.tracker.global.acquires {
             self.tracker.global.loaded.extend((address..address + bytes as u64).step_by(each));
         }
-        match self.touch_pages(&mut w.watch.progress, w.id, address, bytes, touch) {
-            None => true,
-            Some((at, conflict, missing)) => {
-                let lane = lane + (at - address) as usize / each;
-                self.global_race(lane, at, touch, conflict, missing)
-            }
-        }
+        let Some((at, conflict, missing)) = self.touch_pages(&mut w.watch.progress, w.id, address, bytes, touch) else {
+            return true;
+        };
+        let lane = lane + (at - address) as usize / each;
+        self.global_race(Some(lane), at, touch, conflict.stamp, conflict.written, missing)
+    }
+
+    /// A store has run: if one of its writes had to come after another access, and changed something, it is a race.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn judge_suspects<const L: usize>(&mut self, w: &Wave<L>, op: &Op<L>) -> bool {
+        let suspects = std::mem::take(&mut self.tracker.global.suspects);
+        let Some(found) = suspects.iter().find(|suspect| suspect.now() != suspect.value) else { return true };
+        let end = found.address + found.bytes as u64;
+        let lane = crate::exec::vmem::find_lane(w, op, end);
+        self.global_race(lane, found.address, Touch::Write, found.stamp, found.written, found.missing)
     }
 
     /// Looks at the stamps page by page. What comes back is the address, the earlier access, and what would have ordered the two.
@@ -328,6 +380,8 @@ impl Machine<'_> {
                 shared: &mut global.shared,
                 touch,
                 missing: Missing::Atomic,
+                base: number * PAGE,
+                suspects: &mut global.suspects,
             };
             let found = lock(page).touch(offset as usize, count as usize, &me, touch, &mut judge);
             if let Some(conflict) = found {
@@ -353,7 +407,7 @@ impl Machine<'_> {
         }
         let progress = &mut w.watch.progress;
         if let Some((at, conflict, missing)) = self.touch_pages(progress, w.id, address, bytes, Touch::Atomic) {
-            self.global_race(lane, at, Touch::Atomic, conflict, missing);
+            self.global_race(Some(lane), at, Touch::Atomic, conflict.stamp, conflict.written, missing);
             return None;
         }
         let global = &self.tracker.global;
@@ -382,20 +436,28 @@ impl Machine<'_> {
 
     #[cold]
     #[inline(never)]
-    fn global_race(&mut self, lane: usize, at: u64, touch: Touch, conflict: Conflict, missing: Missing) -> bool {
+    fn global_race(
+        &mut self,
+        lane: Option<usize>,
+        at: u64,
+        touch: Touch,
+        stamp: u32,
+        written: bool,
+        missing: Missing,
+    ) -> bool {
         let what = match touch {
             Touch::Read | Touch::AtomicRead => "reads",
             Touch::Write => "writes",
             Touch::Atomic => "updates",
         };
-        let other = self.shadow.and_then(|shadow| shadow.look_up(conflict.stamp));
-        let did = match (conflict.written, other.is_some_and(|other| other.atomic)) {
+        let other = self.shadow.and_then(|shadow| shadow.look_up(stamp));
+        let did = match (written, other.is_some_and(|other| other.atomic)) {
             (true, true) => "updated",
             (true, false) => "wrote",
             _ => "read",
         };
         let who = match other {
-            _ if conflict.stamp == BLOCKS => "other blocks".to_owned(),
+            _ if stamp == BLOCKS => "other blocks".to_owned(),
             Some(other) if other.block == self.tracker.global.block && other.wave == SEVERAL => {
                 "other waves".to_owned()
             }
@@ -408,7 +470,7 @@ impl Machine<'_> {
             None => format!("at {at:#x}"),
         };
         let why = format!("{what} memory {place}, which {who} {did}: {}", missing.words());
-        self.fail(Cause::Race, Some(lane), why);
+        self.fail(Cause::Race, lane, why);
         false
     }
 }

@@ -1,7 +1,7 @@
 //! Local memory: races between waves (two touch a word between the same two barriers, and one of them writes; order within a wave is
 //! program order, atomics do not race with each other), and words that were never written with anything defined.
 
-use super::cells::{Cells, Conflict, Judge, Me, Touch};
+use super::cells::{Cells, Conflict, Judge, Me, Touch, Verdict};
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
 use crate::wave::{collect, Lanes, Wave};
@@ -70,8 +70,12 @@ struct BetweenBarriers {
 }
 
 impl Judge for BetweenBarriers {
-    fn comes_after(&mut self, stamp: u32, written: bool) -> bool {
-        written && self.touch == Touch::Atomic && stamp > self.floor + 64
+    fn comes_after(&mut self, stamp: u32, written: bool) -> Verdict {
+        if written && self.touch == Touch::Atomic && stamp > self.floor + 64 {
+            Verdict::After
+        } else {
+            Verdict::Conflict
+        }
     }
 
     fn join_reads(&mut self, me: &Me, _stamp: u32) -> u32 {

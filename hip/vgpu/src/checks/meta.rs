@@ -150,6 +150,33 @@ fn is_coherent(arch: Arch, cache: u8) -> bool {
     }
 }
 
+/// How far before a compare-and-swap its first load may be.
+const FIRST_LOAD: usize = 128;
+
+/// Compilers make loops around a compare-and-swap of atomics that the hardware has not, and guess the old value by a plain load before
+/// the loop. It counts as an atomic one: the swap notices if it was wrong.
+pub(crate) fn mark_first_loads(insts: &[Option<Inst>], metas: &mut [Meta]) {
+    for (n, swap) in insts.iter().enumerate() {
+        let Some(swap) = swap.as_ref().filter(|inst| inst.name().contains("atomic_cmpswap")) else { continue };
+        let address = |inst: &Inst| (inst.encoding, inst.src[0].operand, inst.src[2].operand, inst.offset);
+        for m in (n.saturating_sub(FIRST_LOAD)..n).rev() {
+            let Some(inst) = &insts[m] else { continue };
+            if metas[m].class == Class::Load && address(inst) == address(swap) {
+                metas[m].coherent = true;
+            }
+            let moved = metas[n].reads.iter().filter(|found| found.role == Role::Address);
+            let overlaps = |a: &Use, b: &Use| {
+                a.vector == b.vector
+                    && a.index < b.index + u16::from(b.dwords)
+                    && b.index < a.index + u16::from(a.dwords)
+            };
+            if moved.into_iter().any(|found| metas[m].writes.iter().any(|write| overlaps(found, write))) {
+                break;
+            }
+        }
+    }
+}
+
 /// What the checks know of an operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meta {
@@ -309,7 +336,8 @@ impl Meta {
             }
             Encoding::Flat if self.class != Class::Other => {
                 self.counter = Counter::Flat;
-                self.unordered = true;
+                // From gfx10 on, both counters count in order.
+                self.unordered = generation < 10;
                 self.is_store = store;
             }
             Encoding::Global | Encoding::Scratch | Encoding::Mubuf | Encoding::Mtbuf if self.class != Class::Other => {

@@ -7,11 +7,12 @@ mod local;
 pub(crate) mod meta;
 mod order;
 pub(crate) mod quick;
+mod states;
 mod undefined;
 mod waits;
 
 use crate::exec::machine::Machine;
-use crate::memory::{load_u32, load_u8, shadow, store_u32, store_u8, Span};
+use crate::memory::Span;
 use crate::program::Program;
 use crate::wave::{scalar, Flow, Op, State, Wave};
 pub(crate) use global::Shadow;
@@ -158,55 +159,7 @@ impl Machine<'_> {
         if self.counting {
             self.counters.global(self.arch, addresses, w.exec, bytes, write);
         }
-        if !span.shadow.is_null() && (write || self.tracker.on.undefined) {
-            self.shadow_lanes(addresses, w, bytes, write, span);
-        }
-        self.touch_lanes(w, addresses, bytes, write, span)
-    }
-
-    /// The shadow of all lanes' accesses.
-    #[inline(never)]
-    fn shadow_lanes<const L: usize>(
-        &mut self,
-        addresses: &[u64; L],
-        w: &Wave<L>,
-        bytes: usize,
-        write: bool,
-        span: Span,
-    ) {
-        for lane in w.active() {
-            self.shadow_access(lane, addresses[lane], bytes, write, span);
-        }
-    }
-
-    /// The shadow of one lane's access.
-    #[inline(always)]
-    fn shadow_access(&mut self, lane: usize, address: u64, bytes: usize, write: bool, span: Span) {
-        const ALL_WRITTEN: u32 = u32::from_ne_bytes([shadow::WRITTEN; 4]);
-        let at = span.shadow as u64 + (address - span.start);
-        // SAFETY: the access lies in the span, whose shadow has a byte for each of its bytes.
-        unsafe {
-            if bytes.is_multiple_of(4) {
-                for n in (0..bytes as u64).step_by(4) {
-                    if write {
-                        store_u32(at + n, ALL_WRITTEN);
-                    } else {
-                        let states = load_u32(at + n);
-                        if states != ALL_WRITTEN && states.to_ne_bytes().contains(&shadow::FRESH) {
-                            self.tracker.undefined_lanes |= 1 << lane;
-                        }
-                    }
-                }
-                return;
-            }
-            for n in 0..bytes as u64 {
-                if write {
-                    store_u8(at + n, shadow::WRITTEN);
-                } else if load_u8(at + n) == shadow::FRESH {
-                    self.tracker.undefined_lanes |= 1 << lane;
-                }
-            }
-        }
+        self.look_at_states(addresses, w, bytes, write, span) && self.touch_lanes(w, addresses, bytes, write, span)
     }
 
     /// An access of one lane to global memory. False: a check has something to say.
@@ -223,10 +176,7 @@ impl Machine<'_> {
         if self.counting {
             self.counters.global(self.arch, &[address], 1, bytes, write);
         }
-        if !span.shadow.is_null() && (write || self.tracker.on.undefined) {
-            self.shadow_access(lane, address, bytes, write, span);
-        }
-        self.touch_lane(w, lane, address, bytes, write, span)
+        self.look_at_state(lane, address, bytes, write, span) && self.touch_lane(w, lane, address, bytes, write, span)
     }
 
     /// An atomic of one lane on global memory: `update` changes the word and says what it was. `None`: a check has something to say.
@@ -242,11 +192,8 @@ impl Machine<'_> {
         if self.counting {
             self.counters.global(self.arch, &[address], 1, bytes, true);
         }
-        if !span.shadow.is_null() {
-            if self.tracker.on.undefined {
-                self.shadow_access(lane, address, bytes, false, span);
-            }
-            self.shadow_access(lane, address, bytes, true, span);
+        if !self.look_at_atomic(lane, address, bytes, span) {
+            return None;
         }
         self.touch_atomic(w, lane, address, bytes, span, update)
     }
@@ -284,12 +231,15 @@ pub(crate) fn run_watched<const L: usize>(
                 if !before(wave, op, &program.meta[at], machine) {
                     return (Flow::Fail, budget - left);
                 }
-            } else if bits & flags::MEMORY != 0 {
-                machine.tracker.undefined_lanes = 0;
-                machine.tracker.data_lanes = u64::MAX;
-                machine.tracker.flags = bits;
-            } else if bits & flags::LOAD == 0 {
-                quick.define(watch, exec);
+            } else {
+                if bits & flags::MEMORY != 0 {
+                    machine.tracker.undefined_lanes = 0;
+                    machine.tracker.data_lanes = u64::MAX;
+                    machine.tracker.flags = bits;
+                }
+                if bits & flags::LOAD == 0 {
+                    quick.define(watch, exec);
+                }
             }
         }
         // SAFETY: the handler was picked for this CPU when the program was made.
@@ -306,6 +256,9 @@ pub(crate) fn run_watched<const L: usize>(
             }
             if bits & flags::COHERENT != 0 {
                 machine.loaded_coherently(&mut wave.watch.progress);
+            }
+            if !machine.tracker.global.suspects.is_empty() && !machine.judge_suspects(wave, op) {
+                return (Flow::Fail, budget - left);
             }
         }
         if flow != Flow::Next {

@@ -217,6 +217,12 @@ unsafe fn store_inside<const B: usize, const L: usize>(w: &Wave<L>, op: &Op<L>, 
     }
 }
 
+/// The active lane whose address is the last before `end`: the one that touches what ends there.
+pub(crate) fn find_lane<const L: usize>(w: &Wave<L>, op: &Op<L>, end: u64) -> Option<usize> {
+    let addresses = addresses(w, op);
+    w.active().filter(|&lane| addresses[lane] < end).max_by_key(|&lane| addresses[lane])
+}
+
 /// Where one lane's access goes: all the cases there are.
 fn target<const SEG: u8, const L: usize>(w: &Wave<L>, op: &Op<L>, lane: usize, bytes: usize) -> Target {
     let offset = op.imm as u32;

@@ -1,5 +1,6 @@
 //! How a launch runs: what is checked and counted, and in which order waves take turns.
 
+use super::schedule::Schedule;
 use crate::checks::Checks;
 use crate::exec::trans::Accuracy;
 
@@ -12,9 +13,10 @@ pub struct Options {
     pub checks: Checks,
     /// Count what [`Worker::counters`] shows.
     pub count: bool,
-    /// Not 0: waves of a block run in an order that this number picks, and change places every `switch_every` instructions.
-    pub seed: u64,
-    /// How many instructions a wave runs before another one has its turn; 0 is until a barrier or the end.
+    /// In which order waves run, and in `Launch::run` blocks.
+    pub schedule: Schedule,
+    /// How many instructions a wave runs before another one has its turn; 0 is until a barrier or the end. With a seed it is any
+    /// number up to this one, another for each turn.
     pub switch_every: u32,
     /// Instructions that a wave may run before it is taken for an endless loop.
     pub limit: u64,
@@ -28,7 +30,7 @@ impl Default for Options {
             accuracy: Accuracy::Exact,
             checks: Checks::default(),
             count: false,
-            seed: 0,
+            schedule: Schedule::Ascending,
             switch_every: 0,
             limit: 1 << 32,
             portable: false,

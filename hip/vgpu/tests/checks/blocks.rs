@@ -3,7 +3,7 @@
 
 use crate::common::{clang, hip};
 use crate::{cause, CHECKED};
-use vgpu::{Arch, Buffers, Cause, Failure, Launch, Object, Options, Worker};
+use vgpu::{Arch, Buffers, Cause, Failure, Launch, Object, Options, Schedule, Worker};
 
 const BLOCKS: u32 = 5;
 
@@ -141,8 +141,8 @@ fn blocks_that_nothing_orders_race() {
         ("a word that others have read", "out[b * 256 + t] = work[t]; if (b == 4) work[t] = 1;"),
         ("an atomic and a store", "if (b < 4) ADD(&out[t], 1u); else out[t] = 7;"),
         ("an atomic and a load", "if (b < 4) ADD(&out[t], 1u); else work[t] = out[t];"),
-        ("one byte too many", "((u8*)out)[b * 3 + t % 4] = 1;"),
-        ("half a word", "((u16*)out)[b + t % 2] = 1;"),
+        ("one byte too many", "((u8*)out)[b * 3 + t % 4] = b + 1;"),
+        ("half a word", "((u16*)out)[b + t % 2] = b + 1;"),
     ];
     for arch in Arch::ALL {
         for (what, body) in cases {
@@ -167,6 +167,7 @@ fn blocks_that_share_nothing_are_silent() {
         ("the same input", "out[b * 256 + t] = in[t] + in[t / 2] + in[0];"),
         ("bytes of one word", "((u8*)out)[b + 5 * t] = 1;"),
         ("halves of one word", "((u16*)out)[b + 5 * t] = 1;"),
+        ("the same value at the same place", "out[t] = t;"),
         ("sums by atomics", "ADD(&out[t], in[t]);"),
         (
             "a compare-and-swap that looks first",
@@ -238,7 +239,8 @@ fn several_threads_find_the_same() {
                 let out = memory.from_slice(&words);
                 let arguments = memory.from_slice(&[buffers[0], buffers[1], buffers[2], out]);
                 let launch = Launch::new(&kernel, [BLOCKS, 1, 1], [256, 1, 1], 0, arguments).expect("a launch");
-                let launch = launch.with_options(Options { seed: 7, switch_every: 50, ..CHECKED });
+                let launch =
+                    launch.with_options(Options { schedule: Schedule::Random(7), switch_every: 50, ..CHECKED });
                 let results = std::thread::scope(|scope| {
                     let run = |from: u32| {
                         let (launch, memory) = (&launch, &memory);

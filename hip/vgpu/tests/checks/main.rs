@@ -12,7 +12,7 @@ const CHECKED: Options = Options {
     accuracy: vgpu::Accuracy::Exact,
     checks: Checks::ALL,
     count: false,
-    seed: 0,
+    schedule: vgpu::Schedule::Ascending,
     switch_every: 0,
     limit: 1 << 24,
     portable: false,
@@ -52,6 +52,26 @@ fn clean_kernels_are_silent() {
     for arch in Arch::ALL {
         let out = run(arch, ROTATE, 128).unwrap_or_else(|failure| panic!("{arch}: {failure}"));
         assert_eq!(out, (0..128).map(|t| (t + 64) % 128).collect::<Vec<u32>>(), "{arch}");
+    }
+}
+
+#[test]
+fn shuffles_selects_and_flat_loads_are_silent() {
+    if clang().is_none() {
+        return;
+    }
+    let cases = [
+        "out[t] = __builtin_amdgcn_ds_bpermute((t ^ 1) * 4, in[t]) + __builtin_amdgcn_ds_swizzle(in[t], 0x041f);",
+        "u32 sum = in[t]; for (u32 d = 16; d > 0; d /= 2) sum += __builtin_amdgcn_ds_bpermute((t ^ d) * 4, sum); out[t] = sum;",
+        "__shared__ u32 tile[128]; tile[t] = t; BARRIER; const u32* from = n > 5 ? in : tile; out[t] = from[t ^ 3];",
+        "u32 x; if (t & 1) x = in[t]; out[t] = t & 1 ? x : 0;",
+    ];
+    for arch in Arch::ALL {
+        for body in cases {
+            let text =
+                format!(r#"extern "C" __global__ void k(const u32* in, u32* out, u64 n) {{ u32 t = THREAD; {body} }}"#);
+            run(arch, &text, 128).unwrap_or_else(|failure| panic!("{arch}, {body}: {failure}"));
+        }
     }
 }
 
