@@ -54,6 +54,8 @@ pub(crate) enum Rule {
     Packed,
     /// Two words, each of its own operand.
     PackedMove,
+    /// Two words of one operand.
+    PairMove,
     /// One lane is read.
     ReadFirst,
     ReadLane,
@@ -423,7 +425,8 @@ fn rule(inst: &Inst, name: &str) -> Rule {
         | "s_mov_b64" => Rule::Xor,
         "s_cselect_b32" | "s_cselect_b64" => Rule::ScalarSelect,
         "v_cndmask_b32" | "v_cndmask_b16" => Rule::Select,
-        "v_mad_co_u64_u32" | "v_mad_co_i64_i32" | "v_lshl_add_u64" => Rule::WideAdd,
+        "v_mad_co_u64_u32" | "v_mad_co_i64_i32" | "v_lshl_add_u64" | "v_lshlrev_b64" => Rule::WideAdd,
+        "v_mov_b64" => Rule::PairMove,
         "v_pk_fma_f32" | "v_pk_mul_f32" | "v_pk_add_f32" => Rule::Packed,
         "v_pk_mov_b32" => Rule::PackedMove,
         "v_readfirstlane_b32" => Rule::ReadFirst,

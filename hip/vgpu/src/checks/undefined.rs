@@ -229,8 +229,9 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             let (mut low, mut high) = (u64::MAX, u64::MAX);
             for found in &meta.reads {
                 let all = lanes_of(w, found);
-                if found.dwords == 2 && found.vector {
-                    low &= watch.rows[usize::from(found.index) % ROWS];
+                if found.dwords == 2 {
+                    // The low word does not need the high one.
+                    low &= lanes_of(w, &Use { dwords: 1, ..*found });
                     high &= all;
                 } else {
                     low &= all;
@@ -241,7 +242,7 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             // The carry out is hardly ever used; where it is, it depends on both.
             result.bits = high | !w.exec;
         }
-        Rule::Packed | Rule::PackedMove => {
+        Rule::Packed | Rule::PackedMove | Rule::PairMove => {
             let word = |slot: crate::wave::Slot, second: bool| {
                 let at = usize::from(slot.index) + usize::from(second);
                 match slot.kind {
@@ -253,6 +254,8 @@ fn outcome<const L: usize>(w: &Wave<L>, op: &Op<L>, meta: &Meta) -> Outcome {
             if meta.rule == Rule::PackedMove {
                 result.low = word(op.src[0], op.src[0].mods & mods::HIGH != 0);
                 result.high = word(op.src[1], op.src[1].mods & mods::HIGH != 0);
+            } else if meta.rule == Rule::PairMove {
+                (result.low, result.high) = (word(op.src[0], false), word(op.src[0], true));
             } else {
                 for slot in op.src {
                     result.low &= word(slot, slot.mods & mods::HIGH != 0);

@@ -269,6 +269,20 @@ fn undefined_registers_are_reported() {
         assert!(!undefined("  v_mov_b32 v9, v8\n  v_mov_b32 v1, v2"), "{arch}: unused");
         let exec = if asm.wave_size == 64 { "s_mov_b64 exec, s[50:51]" } else { "s_mov_b32 exec_lo, s50" };
         assert!(undefined(&format!("  v_mov_b32 v1, v2\n  {exec}")), "{arch}: exec");
+        // Compilers leave the upper half of a pair undefined where only the lower is used.
+        let pair = if arch.generation() >= 12 { "v_mad_co_u64_u32" } else { "v_mad_u64_u32" };
+        let carry = if arch.is_cdna() { "vcc" } else { "null" };
+        for addend in ["v[8:9]", "s[8:9]"] {
+            let body = format!("  v_mov_b32 v8, v2\n  s_mov_b32 s8, 5\n  {pair} v[10:11], {carry}, v2, v2, {addend}\n");
+            assert!(!undefined(&format!("{body}  v_mov_b32 v1, v10")), "{arch}: the lower half with {addend}");
+            assert!(undefined(&format!("{body}  v_mov_b32 v1, v11")), "{arch}: the upper half with {addend}");
+        }
+        if arch == Arch::Gfx942 {
+            let body = "  v_mov_b32 v8, v2\n  v_mov_b64 v[10:11], v[8:9]\n";
+            assert!(
+                !undefined(&format!("{body}  v_mov_b32 v1, v10")) && undefined(&format!("{body}  v_mov_b32 v1, v11"))
+            );
+        }
         // A bit that is 0 whatever the other operand: defined.
         let and = "  v_mov_b32 v1, v2\n  s_and_b32 s50, s51, 0\n  s_cmp_eq_u32 s50, 1\n  s_cbranch_scc1 .Lx\n.Lx:";
         assert!(!undefined(and), "{arch}: and with 0");
