@@ -2,6 +2,7 @@
 //! missing with what to do about it. It is gathered once as JSON; the text is written from that.
 
 use crate::failure;
+use crate::loaded;
 use crate::terminal;
 use hip::{Compiler, Device, Platform, PlatformKind, Result};
 use hip_abi::Search;
@@ -105,7 +106,7 @@ fn describe(ordinal: usize, device: Result<Device>) -> Value {
     device.and_then(facts).unwrap_or_else(|error| json!({ "ordinal": ordinal, "error": error.to_string() }))
 }
 
-/// Looks for a library's file where the loader would, without loading it.
+/// The file of a library: the one that is loaded, or where the loader would find it. Nothing is loaded for this.
 fn find_library(&(name, stem, used_for): &(&str, &str, &str)) -> Value {
     let search = Search::default();
     let candidates = search.candidates(&[stem], &[7, 6, 5, 4, 3, 2, 1]);
@@ -115,7 +116,14 @@ fn find_library(&(name, stem, used_for): &(&str, &str, &str)) -> Value {
         }
         system_folders().iter().map(|folder| folder.join(candidate)).collect()
     };
-    let found = candidates.iter().flat_map(in_system).find(|path| path.exists());
+    let maps = std::fs::read_to_string(loaded::MAPS).unwrap_or_default();
+    let beside = loaded::folder(&maps);
+    let in_folder = |folder: &PathBuf| {
+        candidates.iter().filter(|name| name.is_relative()).map(|name| folder.join(name)).find(|path| path.exists())
+    };
+    let found = loaded::find(&maps, stem)
+        .or_else(|| beside.as_ref().and_then(in_folder))
+        .or_else(|| candidates.iter().flat_map(in_system).find(|path| path.exists()));
     let real = found.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     json!({
         "name": name,

@@ -9,6 +9,7 @@ mod emulate;
 mod failure;
 mod generate;
 mod info;
+mod loaded;
 mod model;
 mod story;
 mod terminal;

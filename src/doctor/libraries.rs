@@ -4,6 +4,7 @@
 use super::access::effective_archs;
 use super::machine::Machine;
 use super::Line;
+use crate::loaded;
 use candle_rocm_kernels::arch::{Arch, GENERIC_SINCE};
 use rocm::blas::tensile;
 use std::path::PathBuf;
@@ -161,7 +162,8 @@ pub fn convolutions(machine: &Machine) -> Vec<Line> {
 
 /// The files of a library, as the loader would look for them: each folder's newest, and each file once.
 pub fn find(machine: &Machine, stem: &str) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = Vec::new();
+    let maps = machine.read(loaded::MAPS).unwrap_or_default();
+    let mut folders: Vec<PathBuf> = loaded::folder(&maps).into_iter().collect();
     let mut roots: Vec<PathBuf> = ["ROCM_PATH", "HIP_PATH"]
         .iter()
         .filter_map(|name| machine.variable(name))

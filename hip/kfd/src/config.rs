@@ -7,11 +7,13 @@
 //! | `KFD_THREADS` | threads that run blocks of a kernel; otherwise one a core |
 //! | `KFD_TIME_LIMIT` | seconds that a kernel may run before it counts as hung; 0 is no limit, otherwise 600 |
 //! | `KFD_KERNELS` | 0: kernels of programs complete without running, to measure the host's share of the time |
+//! | `KFD_CHECKS` | what else is a failure, by comma: `undefined` values, `races`, missing `waits`, `local` memory out of range; `all` |
 //! | `KFD_LOG` | 1: queues and failures; 2: every packet; 3: every call; to standard error |
 
 use crate::cards::{Card, CARDS};
 use std::sync::OnceLock;
 use std::time::Duration;
+use vgpu::Checks;
 
 /// The settings of this process.
 pub struct Config {
@@ -25,6 +27,10 @@ pub struct Config {
     pub time_limit: Option<Duration>,
     /// Kernels of programs run.
     pub kernels: bool,
+    /// What is checked besides memory.
+    pub checks: Checks,
+    /// Local memory is checked too.
+    pub strict_local: bool,
     /// How much is said.
     pub log: u32,
 }
@@ -64,6 +70,12 @@ fn parse(read: &dyn Fn(&str) -> Option<String>) -> Result<Option<Config>, String
         None => Ok(None),
         Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("{name} is {text:?}, which is no number")),
     };
+    let checks = read("KFD_CHECKS").unwrap_or_default();
+    const CHECKS: [&str; 5] = ["all", "undefined", "races", "waits", "local"];
+    if let Some(unknown) = checks.split(',').find(|name| !name.is_empty() && !CHECKS.contains(name)) {
+        return Err(format!("KFD_CHECKS names {unknown:?}; there are {}", CHECKS.join(", ")));
+    }
+    let checked = |name: &str| checks.split(',').any(|known| known == name || known == "all");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Some(Config {
         cards,
@@ -74,6 +86,8 @@ fn parse(read: &dyn Fn(&str) -> Option<String>) -> Result<Option<Config>, String
             seconds => Some(Duration::from_secs(seconds)),
         },
         kernels: number("KFD_KERNELS")? != Some(0),
+        checks: Checks { undefined: checked("undefined"), races: checked("races"), waits: checked("waits") },
+        strict_local: checked("local"),
         log: number("KFD_LOG")?.unwrap_or(0).min(9) as u32,
     }))
 }

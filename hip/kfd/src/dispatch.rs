@@ -32,7 +32,13 @@ pub fn run(queue: &Queue, packet: &Packet) -> Result<(), Failure> {
     if !state.config.kernels && !launch.descriptor().legacy {
         return Ok(());
     }
-    let options = Options { limit: u64::MAX, switch_every: TURN, ..Options::default() };
+    let options = Options {
+        limit: u64::MAX,
+        switch_every: TURN,
+        strict_local: state.config.strict_local,
+        checks: state.config.checks,
+        ..Options::default()
+    };
     let launch = launch.with_options(options).with_queue(queue.descriptor()).with_stop(queue.stop.clone());
     queue.busy_since.store(now(), Ordering::Relaxed);
     let result = run_grid(state, launch, memory);

@@ -23,6 +23,9 @@ pub(crate) enum Resource {
 impl DeviceInner {
     /// Gives something back. It is gone also when this fails.
     pub(crate) fn release(&self, resource: Resource) -> Result<()> {
+        if !crate::exit::gone(&self.platform, resource) {
+            return Ok(());
+        }
         // The handle names its device; should the switch fail, giving it back is still worth trying.
         let bound = self.bind_quietly();
         let platform = &self.platform;

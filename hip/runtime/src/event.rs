@@ -47,6 +47,7 @@ impl Event {
         let flags = if timed { hipEventDefault } else { hipEventDisableTiming };
         // SAFETY: the pointer is to a live handle.
         unsafe { call!(device.platform(), hipEventCreateWithFlags(&mut handle, flags), || "making an event") }?;
+        crate::exit::made(device.platform(), Resource::Event(handle));
         Ok(Self { device: device.clone(), handle, timed, session: Mutex::new(Weak::new()) })
     }
 

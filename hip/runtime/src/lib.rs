@@ -28,6 +28,7 @@ mod driver;
 mod element;
 mod error;
 mod event;
+mod exit;
 mod graph;
 mod image;
 mod known_archs;

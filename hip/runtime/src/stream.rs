@@ -60,6 +60,7 @@ impl Stream {
                 device.ordinal()
             ))
         })?;
+        crate::exit::made(device.platform(), Resource::Stream(handle));
         let inner = Arc::new(StreamInner {
             device: device.clone(),
             handle,

@@ -362,7 +362,7 @@ impl Launch {
             cache: [Span::EMPTY; CACHED_SPANS],
             trouble: None,
             refused: None,
-            checked: true,
+            checked: self.options.strict_local,
             tracker: std::mem::take(&mut pool.tracker),
             shadow: self.shadow.as_deref(),
             block,

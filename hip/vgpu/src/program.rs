@@ -204,6 +204,7 @@ impl<const L: usize> Program<L> {
                     op.src[1].value = following as u32;
                     op.src[2].value = (following >> 32) as u32;
                 }
+                op.flags |= flags::of_half_loads(op.flags, facts.descriptor.arch.is_cdna());
                 if is_memory(inst.encoding) {
                     op.flags |= (*memory_ops % 32) << lds::SLOT_SHIFT;
                     *memory_ops += 1;

@@ -84,7 +84,7 @@ pub(crate) mod flags {
     pub const OMOD: u32 = 6;
     /// A 16-bit result goes to the high half, and the low one stays.
     pub const DST_HIGH: u32 = 8;
-    /// A 16-bit result clears the high half.
+    /// A 16-bit result clears the high half; a 16-bit load into one half clears the other.
     pub const CLEAR_HIGH: u32 = 16;
     /// A compare that writes EXEC as well as its destination (gfx9).
     pub const ALSO_EXEC: u32 = 32;
@@ -100,6 +100,15 @@ pub(crate) mod flags {
     pub const D16_LO: u32 = 1024;
     /// Loads: sign-extend.
     pub const SIGNED: u32 = 2048;
+
+    /// What else holds for a load into half a register: CDNA's registers have error correction and are written as a whole.
+    pub fn of_half_loads(flags: u32, is_cdna: bool) -> u32 {
+        if is_cdna && flags & (D16_HI | D16_LO) != 0 {
+            CLEAR_HIGH
+        } else {
+            0
+        }
+    }
 }
 
 /// What some instructions need besides operands: the instruction inside SDWA, DPP and VOPD forms.

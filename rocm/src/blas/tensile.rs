@@ -1,7 +1,8 @@
 //! Whether rocBLAS has kernels for a GPU.
 //!
 //! rocBLAS aborts the process when it finds no Tensile library for the architecture, so its files are looked for before a
-//! handle is created. They lie in `rocblas/library` beside the shared library, or where `ROCBLAS_TENSILE_LIBPATH` says.
+//! handle is created. They lie in `rocblas/library` beside the shared library (Debian: in `rocblas/4.4.1/library`), or where
+//! `ROCBLAS_TENSILE_LIBPATH` says.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,16 @@ pub fn folders(library: &Path, override_folder: Option<PathBuf>) -> Vec<PathBuf>
     let Some(beside) = library.parent() else { return Vec::new() };
     let mut found = vec![beside.join("rocblas/library"), beside.join("library")];
     found.extend(beside.parent().map(|root| root.join("lib/rocblas/library")));
+    found.extend(versions(&beside.join("rocblas")));
+    found
+}
+
+/// The libraries in folders of versions, the newest name first.
+fn versions(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path().join("library")).filter(|library| library.is_dir()).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
     found
 }
 
@@ -55,5 +66,16 @@ mod tests {
         let none = check(&folders, "gfx90").expect_err("gfx90 is not gfx90a");
         assert!(none.contains("no kernels for gfx90 ") && none.contains("ROCBLAS_TENSILE_LIBPATH"), "{none}");
         std::fs::remove_dir_all(root).expect("the folder goes");
+    }
+
+    #[test]
+    fn files_are_found_where_debian_keeps_them() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let folder = root.path().join("rocblas/4.4.1/library");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("TensileLibrary_lazy_gfx1030.dat"), b"").expect("a file");
+        let folders = folders(&root.path().join("librocblas.so.4.4"), None);
+        assert_eq!(check(&folders, "gfx1030"), Ok(folder));
+        assert!(check(&folders, "gfx1100").is_err());
     }
 }

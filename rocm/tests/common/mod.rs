@@ -1,4 +1,4 @@
-//! What the tests of this crate share: numbers that can be repeated, a stream of the embedded device, and comparison with a bound.
+//! What the tests of this crate share: numbers that can be repeated, a stream, and comparison with a bound.
 #![allow(dead_code)] // Each test file is a program of its own and uses a part.
 
 use hip::{Platform, Stream};
@@ -27,8 +27,10 @@ impl Random {
     }
 }
 
+/// A stream of the embedded device, or of the platform that `CANDLE_ROCM_PLATFORM` names: `amd` tests AMD's own libraries.
 pub fn stream() -> hip::Result<Stream> {
-    Platform::named("host")?.device(0)?.new_stream()
+    let name = std::env::var(hip::PLATFORM_VARIABLE).unwrap_or_else(|_| "host".to_owned());
+    Platform::named(&name)?.device(0)?.new_stream()
 }
 
 /// Compares with a reference; the bound is relative to the reference's own size and at least that much absolutely.

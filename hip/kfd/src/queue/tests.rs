@@ -11,8 +11,16 @@ use vgpu::Arch;
 /// A driver of its own for each test, never freed, as in a program.
 fn state() -> &'static State {
     let card = CARDS.iter().find(|card| card.arch == Arch::Gfx1030).expect("a card");
-    let config =
-        Config { cards: vec![card], memory: Some(1 << 30), threads: 2, time_limit: None, kernels: true, log: 0 };
+    let config = Config {
+        cards: vec![card],
+        memory: Some(1 << 30),
+        threads: 2,
+        time_limit: None,
+        kernels: true,
+        checks: vgpu::Checks::default(),
+        strict_local: false,
+        log: 0,
+    };
     Box::leak(Box::new(State::new(Box::leak(Box::new(config))).expect("memory")))
 }
 

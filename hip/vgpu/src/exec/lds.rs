@@ -124,7 +124,8 @@ impl<const B: usize> Run for Load<B> {
     }
 }
 
-/// A byte or a half as it goes into a register: extended, or into one half of it.
+/// A byte or a half as it goes into a register: extended, or into one half of it. The other half stays, or is cleared where
+/// registers have error correction.
 #[inline(always)]
 pub(crate) fn narrow<const B: usize>(value: u32, old: u32, bits: u32) -> u32 {
     let value = match (B, bits & flags::SIGNED != 0) {
@@ -132,6 +133,7 @@ pub(crate) fn narrow<const B: usize>(value: u32, old: u32, bits: u32) -> u32 {
         (_, true) => i32::from(value as i16) as u32,
         _ => value,
     };
+    let old = if bits & flags::CLEAR_HIGH != 0 { 0 } else { old };
     if bits & flags::D16_HI != 0 {
         old & 0xffff | value << 16
     } else if bits & flags::D16_LO != 0 {

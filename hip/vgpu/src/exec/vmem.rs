@@ -19,6 +19,8 @@ pub(crate) const BUFFER: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Global(u64),
+    /// The first words only: the others lie behind the end of a buffer resource.
+    Part(u64, usize),
     Lds(u32),
     /// Bytes from the start of the lane's private memory.
     Private(u32),
@@ -259,15 +261,19 @@ fn buffer_target<const L: usize>(w: &Wave<L>, op: &Op<L>, lane: usize, bytes: us
         let interleaved = (offset / 4).wrapping_mul(4 * L as u32).wrapping_add(4 * lane as u32 + offset % 4);
         return Target::Wave(interleaved.wrapping_add(scalar).wrapping_add(base as u32));
     }
-    let inside = if stride == 0 || !indexed {
-        u64::from(offset).checked_add(bytes as u64).is_some_and(|end| end <= records)
-    } else {
-        index < records
+    let at = u64::from(offset) + u64::from(scalar);
+    let address = base.wrapping_add(at).wrapping_add(index * stride);
+    // Without a stride the number of records is in bytes and both offsets count; words are in or out one by one.
+    let there = match stride == 0 || !indexed {
+        true => records.saturating_sub(at),
+        false if index < records => u64::MAX,
+        false => 0,
     };
-    if !inside {
-        return Target::Nowhere;
+    match there {
+        _ if there >= bytes as u64 => Target::Global(address),
+        _ if there >= 4 && bytes > 4 => Target::Part(address, (there / 4) as usize),
+        _ => Target::Nowhere,
     }
-    Target::Global(base.wrapping_add(u64::from(scalar)).wrapping_add(u64::from(offset)).wrapping_add(index * stride))
 }
 
 /// The place of a private byte in the wave's interleaved private memory, as a word index and a shift.
@@ -332,6 +338,16 @@ fn load_slowly<const SEG: u8, const B: usize, const L: usize>(
                 }
                 for n in 0..4 {
                     words[n] = u32::from_le_bytes([bytes[4 * n], bytes[4 * n + 1], bytes[4 * n + 2], bytes[4 * n + 3]]);
+                }
+            }
+            Target::Part(address, count) => {
+                let bytes = 4 * count as u64;
+                let Some((host, _)) = m.host((op.flags >> SLOT_SHIFT) as usize, address, bytes, false) else {
+                    return m.refuse_access(Some(lane), address, bytes, false);
+                };
+                for n in 0..count {
+                    // SAFETY: the bytes lie in a span that may be read.
+                    words[n] = unsafe { memory::load_u32(host + 4 * n as u64) };
                 }
             }
             Target::Nowhere => {}
@@ -408,6 +424,16 @@ fn store_slowly<const SEG: u8, const B: usize, const L: usize>(
                 }
                 for n in 0..B {
                     m.lds_write(address + n as u32, &[(words[n / 4] >> (8 * (n % 4))) as u8]);
+                }
+            }
+            Target::Part(address, count) => {
+                let bytes = 4 * count as u64;
+                let Some((host, _)) = m.host((op.flags >> SLOT_SHIFT) as usize, address, bytes, true) else {
+                    return m.refuse_access(Some(lane), address, bytes, true);
+                };
+                for n in 0..count {
+                    // SAFETY: the bytes lie in a span that may be written.
+                    unsafe { memory::store_u32(host + 4 * n as u64, words[n]) };
                 }
             }
             Target::Nowhere => {}
@@ -492,7 +518,8 @@ fn atomics<const SEG: u8, const B: usize, const L: usize>(w: &mut Wave<L>, op: &
                     u64::from(old)
                 }
             }
-            Target::Nowhere => 0,
+            // An atomic is in or out as a whole.
+            Target::Nowhere | Target::Part(..) => 0,
             other => return m.fail(Cause::Lds, Some(lane), format!("atomic outside of memory ({other:?})")),
         };
     }

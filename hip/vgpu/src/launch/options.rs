@@ -11,6 +11,8 @@ pub struct Options {
     pub accuracy: Accuracy,
     /// What is checked besides memory.
     pub checks: Checks,
+    /// An access to local memory beyond the block's fails. Otherwise it reads 0 and stores nothing, as on a card.
+    pub strict_local: bool,
     /// Count what [`Worker::counters`] shows.
     pub count: bool,
     /// In which order waves run, and in `Launch::run` blocks.
@@ -29,6 +31,7 @@ impl Default for Options {
         Self {
             accuracy: Accuracy::Exact,
             checks: Checks::default(),
+            strict_local: true,
             count: false,
             schedule: Schedule::Ascending,
             switch_every: 0,

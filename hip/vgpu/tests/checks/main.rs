@@ -11,6 +11,7 @@ use vgpu::{Arch, Buffers, Cause, Checks, Failure, Launch, Object, Options, Worke
 const CHECKED: Options = Options {
     accuracy: vgpu::Accuracy::Exact,
     checks: Checks::ALL,
+    strict_local: true,
     count: false,
     schedule: vgpu::Schedule::Ascending,
     switch_every: 0,
