@@ -165,7 +165,7 @@ fn expand(path: &Path) -> Result<String, String> {
 const HOST_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-Wp,-DHIP_HOST_SMALL_GRIDS"];
 
 /// The modules in which a model spends its time on the embedded device. They are compiled at -O3.
-const HOT: &[&str] = &["conv", "gemm", "norms", "quantized", "rope", "softmax"];
+const HOT: &[&str] = &["attention", "conv", "gemm", "norms", "quantized", "rope", "softmax"];
 
 /// How the others are optimised: loops become vectors, and the rest of -O3, which would take half as long again, is left out.
 const BRIEF: &[&str] = &["-O1", "-ftree-vectorize", "-ftree-vrp"];

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a code in the fault word means: the operation as Candle names it.
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 12] = [
     "",
     "index-select",
     "gather",
@@ -20,6 +20,8 @@ const OPERATIONS: [&str; 10] = [
     "embedding",
     "experts",
     "experts (slots)",
+    "attention (rows of sequences)",
+    "attention (pages)",
 ];
 const DIVISION: u64 = 6;
 
@@ -34,6 +36,8 @@ crate::shared::shared! {
         "FAULT_EMBEDDING": code_of("embedding"),
         "FAULT_EXPERT": code_of("experts"),
         "FAULT_ROUTE": code_of("experts (slots)"),
+        "FAULT_SEQUENCE": code_of("attention (rows of sequences)"),
+        "FAULT_PAGE": code_of("attention (pages)"),
         // Three words, by the order in which `check` takes them.
         "FaultWord": 24,
         "FaultWord.code": 0,

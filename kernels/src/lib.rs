@@ -9,6 +9,7 @@
 //! name. A name that no module has is an operation that is not defined for the dtype, and an error says so.
 
 pub mod arch;
+mod attention;
 mod block_counters;
 mod cache;
 mod clang;
@@ -45,6 +46,7 @@ pub mod topology;
 mod window;
 mod winograd;
 
+pub use attention::{AttentionMask, AttentionOptions, AttentionWindow, Sequences};
 pub use cache::Cache;
 pub use clang::Clang;
 pub use conv::Convolution;

@@ -10,7 +10,7 @@ use hip::Device;
 use std::fmt;
 pub(crate) use table::Architecture;
 use table::TABLE;
-use version::parse;
+use version::{parse, Family};
 
 /// Microseconds from the end of one kernel to the start of the next.
 const START: f64 = 2.0;
@@ -96,6 +96,11 @@ impl Profile {
     /// Shared memory that a block may have beside what the driver keeps.
     pub(crate) fn shared_room(&self) -> usize {
         self.shared_bytes.saturating_sub(DRIVERS_SHARED_BYTES) as usize
+    }
+
+    /// Whether kernels with more than 48 KB of shared memory have to ask for it at the launch: NVIDIA's.
+    pub(crate) fn dynamic_shared(&self) -> bool {
+        self.arch.family == Family::Nvidia
     }
 
     /// Whether the kernels for this device copy to shared memory in bulk.

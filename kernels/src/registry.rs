@@ -120,6 +120,7 @@ macro_rules! modules {
 
 modules! {
     Affine AFFINE "affine" "`x * mul + add`.",
+    Attention ATTENTION "attention" "Scaled dot product attention.",
     Binary BINARY "binary" "Arithmetic and comparisons of two tensors.",
     Cast CAST "cast" "Conversions between all pairs of dtypes.",
     Conv CONV "conv" "Convolutions, transposed ones, pooling and resampling.",

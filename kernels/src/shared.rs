@@ -57,6 +57,7 @@ mod tests {
     fn kernels_and_launch_layer_agree() {
         let exported = exported();
         let lists = [
+            crate::attention::shared(),
             crate::elementwise::shared(),
             crate::fault::shared(),
             crate::fill::shared(),

@@ -179,6 +179,15 @@ impl<'a> OperandMut<'a> {
     pub fn is_contiguous(&self) -> bool {
         is_contiguous(self.dims, self.strides)
     }
+
+    /// The last two dimensions, at `index` of the others. The index must be inside of them.
+    pub(crate) fn matrix(&mut self, index: &[usize]) -> OperandMut<'_> {
+        debug_assert!(index.len() + 2 == self.dims.len() && index.iter().zip(self.dims).all(|(i, dim)| i < dim));
+        let start: usize = index.iter().zip(self.strides).map(|(i, stride)| i * stride).sum();
+        let address = self.address + (start * self.dtype.size()) as u64;
+        let (dims, strides) = (&self.dims[index.len()..], &self.strides[index.len()..]);
+        OperandMut { memory: self.memory.reborrow(), address, dtype: self.dtype, dims, strides }
+    }
 }
 
 fn is_contiguous(dims: &[usize], strides: &[usize]) -> bool {

@@ -3,8 +3,8 @@
 //! launches ends with them, and faults that kernels report are never lost.
 
 use candle_rocm_kernels::{
-    Bilinear, BlockFormat, Blocks, Convolution, DType, Kernels, Operand, OperandMut, Order, Output, Pool, Reduce, Rope,
-    Routing, Winograd,
+    AttentionOptions, Bilinear, BlockFormat, Blocks, Convolution, DType, Kernels, Operand, OperandMut, Order, Output,
+    Pool, Reduce, Rope, Routing, Winograd,
 };
 use hip::{Buffer, Device, Platform, Result, Stream};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -163,6 +163,14 @@ fn cases() -> Vec<Case> {
         }),
         case("rope", &[(F, &[1, 2, 3, 8]), (F, &[3, 4]), (F, &[3, 4])], (F, &[1, 2, 3, 8]), |k, i, o| {
             k.rope(Rope::Halves, &i[0].read(), &i[1].read(), &i[2].read(), &mut o.output())
+        }),
+        case("attention", &[(F, &[1, 2, 3, 20]), (F, &[1, 1, 5, 20])], (F, &[1, 2, 3, 20]), |k, i, o| {
+            let (q, kv) = (i[0].read(), i[1].read());
+            k.attention(&q, &kv, &kv, &AttentionOptions::scaled(0.5), &mut o.write(), None)
+        }),
+        case("attention, odd rows", &[(F, &[1, 2, 3, 5]), (F, &[1, 1, 5, 5])], (F, &[1, 2, 3, 5]), |k, i, o| {
+            let (q, kv) = (i[0].read(), i[1].read());
+            k.attention(&q, &kv, &kv, &AttentionOptions::scaled(0.5), &mut o.write(), None)
         }),
         case("conv", &[(F, image), (F, taps)], (F, image), move |k, i, o| {
             k.conv(&same, &i[0].read(), &i[1].read(), &mut o.output())

@@ -63,6 +63,9 @@ pub(crate) struct Architecture {
     /// The most bytes of the right factor up to which a product of a few rows is left to our matrix-vector kernels and not to a
     /// BLAS. A BLAS chooses its kernel on the host, which takes longer than such a product.
     pub few_rows_bytes: Sourced<u64>,
+    /// Attention in f16 and bf16: rows of a tile for heads of up to 64, 128 and 256 elements (`TileSizes` in `hip/attention.hip`). More
+    /// are better as long as registers and shared memory hold them.
+    pub attention_rows: Sourced<[u32; 3]>,
     /// Quantized weights: the most rows of activations for which our matrix-unit kernels are fastest; 0 without such kernels.
     pub mma_tiles_to: Sourced<u64>,
     /// Quantized weights: the least rows of activations for which 64 x 64 tiles beat reading the weights again for every eight.
@@ -73,7 +76,7 @@ pub(crate) struct Architecture {
 
 impl Architecture {
     /// Every value by its name, with its source.
-    pub fn values(&self) -> [(&'static str, String, Source); 7] {
+    pub fn values(&self) -> [(&'static str, String, Source); 8] {
         fn value<T: std::fmt::Debug>(name: &'static str, it: Sourced<T>) -> (&'static str, String, Source) {
             (name, format!("{:?}", it.value), it.source)
         }
@@ -82,6 +85,7 @@ impl Architecture {
             value("rates", self.rates),
             value("bulk_copies", self.bulk_copies),
             value("few_rows_bytes", self.few_rows_bytes),
+            value("attention_rows", self.attention_rows),
             value("mma_tiles_to", self.mma_tiles_to),
             value("tiles_from", self.tiles_from),
             value("widen_from", self.widen_from),
@@ -98,6 +102,15 @@ const TILES: u64 = 25;
 /// cuBLAS takes 8 to 10 us of the host for a product of any size, and a launch of ours 4.5. For one row of each of 32 heads of 64,
 /// ours is done in 7 us for 640 positions (5 MB) and in 16 us for 2048 (17 MB), where cuBLAS needs 10.
 const NVIDIA_FEW_ROWS: Sourced<u64> = h200(6 << 20);
+
+const ATTENTION_ROWS: Sourced<[u32; 3]> = argued(
+    [64, 64, 32],
+    "what registers hold on RDNA with matrix units and without, and on CDNA; one height for all of them",
+);
+const NVIDIA_ATTENTION_ROWS: Sourced<[u32; 3]> = argued(
+    [128, 128, 64],
+    "two fragments of 16 rows for a warp halve what is read from shared memory; 255 registers hold them",
+);
 
 const LIKE_THE_H200: &str = "nobody has measured it; as on an H200";
 const NO_MMA_TILES: Sourced<u64> = argued(
@@ -133,6 +146,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: sheet(0, "CUDA programming guide: m16n8k32 of bytes since compute capability 8.0"),
         tiles_from: argued(TILES, LIKE_THE_H200),
         widen_from: sheet(None, "CUDA programming guide: bf16 since compute capability 8.0"),
@@ -145,6 +159,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
+        attention_rows: NVIDIA_ATTENTION_ROWS,
         mma_tiles_to: argued(48, LIKE_THE_H200),
         tiles_from: argued(TILES, LIKE_THE_H200),
         widen_from: argued(Some(49), LIKE_THE_H200),
@@ -157,6 +172,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(67.0, 67.0, 4.8, "H200"),
         bulk_copies: sheet(true, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: NVIDIA_FEW_ROWS,
+        attention_rows: NVIDIA_ATTENTION_ROWS,
         mma_tiles_to: NVIDIA_MMA_TILES,
         tiles_from: h200(TILES),
         widen_from: NVIDIA_WIDEN,
@@ -170,6 +186,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(14.7, 7.4, 1.0, "MI60"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
@@ -182,6 +199,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(46.1, 11.5, 1.2, "MI100"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: argued(Some(33), "as on gfx90a, with bf16 at half the rate"),
@@ -194,6 +212,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(45.3, 45.3, 1.6, "MI210, half an MI250X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
@@ -206,6 +225,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(163.4, 163.4, 5.3, "MI300X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
@@ -218,6 +238,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(157.3, 78.6, 8.0, "MI355X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: CDNA_WIDEN,
@@ -230,6 +251,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(9.8, 0.61, 0.45, "RX 5700 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
@@ -242,6 +264,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(23.0, 1.44, 0.512, "RX 6900 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
         widen_from: WITHOUT_MATRIX_UNITS,
@@ -254,6 +277,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(61.4, 1.92, 0.96, "RX 7900 XTX"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: RDNA_WIDEN,
@@ -266,6 +290,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(48.7, 0.76, 0.64, "RX 9070 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
         widen_from: RDNA_WIDEN,
@@ -278,6 +303,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 0.1, f64: 0.05, memory: 0.02 }, "two cores"),
         bulk_copies: argued(false, "a processor has no such instruction"),
         few_rows_bytes: argued(16 << 10, "nothing to gain; small, so that the tests see both sides"),
+        attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(16, "only where the tests plan as on a GPU, and small, so that they see all kernels"),
         tiles_from: argued(TILES, "only where the tests plan as on a GPU"),
         widen_from: argued(Some(25), "only where the tests plan as on a GPU"),

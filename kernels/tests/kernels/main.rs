@@ -12,6 +12,7 @@ mod sums;
 
 mod accuracy;
 mod affine;
+mod attention;
 mod binary;
 mod cast;
 mod conv;
@@ -52,6 +53,7 @@ macro_rules! families {
 families! {
     accuracy
     affine
+    attention
     binary
     cast
     conv
