@@ -13,7 +13,7 @@ pub struct Options {
     pub checks: Checks,
     /// An access to local memory beyond the block's fails. Otherwise it reads 0 and stores nothing, as on a card.
     pub strict_local: bool,
-    /// Count what [`Worker::counters`] shows.
+    /// Count what [`crate::Worker::counters`] shows.
     pub count: bool,
     /// In which order waves run, and in `Launch::run` blocks.
     pub schedule: Schedule,
