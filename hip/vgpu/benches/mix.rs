@@ -94,9 +94,11 @@ fn main() {
     }
     println!("million wave instructions a second, one core");
     println!("{:8} {:14} {:>10} {:>10}", "target", "kernel", "plain", "checked");
-    // Names of targets on the command line pick them.
-    let named: Vec<Arch> = std::env::args().filter_map(|word| Arch::parse(&word)).collect();
-    let archs = if named.is_empty() { vec![Arch::Gfx1100, Arch::Gfx90a, Arch::Gfx1030] } else { named };
+    // Names of targets and of kernels on the command line pick them.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let named: Vec<Arch> = words.iter().filter_map(|word| Arch::parse(word)).collect();
+    let archs = if named.is_empty() { Arch::ALL.to_vec() } else { named };
+    let kernels: Vec<&String> = words.iter().filter(|word| Arch::parse(word).is_none()).collect();
     for arch in archs {
         let object = Object::load(&common::hip(arch, SOURCE)).expect("an object");
         let (blocks, n) = (16u32, 4096usize);
@@ -106,7 +108,9 @@ fn main() {
         let z = memory.alloc(4 * 256 * blocks as usize);
         let arguments = memory.from_slice(&[x, y, z, n as u64]);
         let mut sums = [[0.0; 2]; 2];
-        for kernel in object.kernels() {
+        for kernel in
+            object.kernels().filter(|kernel| kernels.is_empty() || kernels.iter().any(|name| *name == kernel.name()))
+        {
             let mut rates = [0.0; 2];
             for (n, checks) in [Checks::default(), Checks::ALL].into_iter().enumerate() {
                 let (seconds, instructions) =

@@ -39,6 +39,7 @@ mod failure;
 pub mod inst;
 mod launch;
 mod lines;
+mod lower;
 mod memory;
 mod metadata;
 mod object;

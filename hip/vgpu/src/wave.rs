@@ -148,6 +148,31 @@ pub(crate) const SPARE_ROWS: usize = 8;
 /// What every register holds before it is written: a signalling NaN, an address that nobody has.
 pub(crate) const POISON: u32 = 0x7fa5_a5a5;
 
+/// A register's lanes, aligned so that no vector access of the host crosses a line of its cache.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Row<const L: usize>(pub [u32; L]);
+
+impl<const L: usize> Row<L> {
+    pub const ZERO: Self = Self([0; L]);
+}
+
+impl<const L: usize> std::ops::Deref for Row<L> {
+    type Target = [u32; L];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u32; L] {
+        &self.0
+    }
+}
+
+impl<const L: usize> std::ops::DerefMut for Row<L> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u32; L] {
+        &mut self.0
+    }
+}
+
 /// Where a wave stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -159,13 +184,13 @@ pub(crate) enum State {
 /// A wave.
 pub(crate) struct Wave<const L: usize> {
     /// Vector registers, accumulation registers, spare rows.
-    pub v: Vec<[u32; L]>,
+    pub v: Vec<Row<L>>,
     /// Scalar registers, with VCC, TTMP, M0, NULL and EXEC at their numbers.
     pub s: [u32; 128],
     /// EXEC as bits; `s` has it too. Written by `set_exec` only.
     pub exec: u64,
     /// EXEC as a row: all ones or 0 a lane.
-    pub mask: [u32; L],
+    pub mask: Row<L>,
     pub scc: bool,
     /// The floating-point mode, as in the descriptor.
     pub mode: u32,
@@ -199,7 +224,7 @@ impl<const L: usize> Wave<L> {
             v: Vec::new(),
             s: [POISON; 128],
             exec: 0,
-            mask: [0; L],
+            mask: Row::ZERO,
             scc: false,
             mode: 0,
             pc: 0,
@@ -218,7 +243,7 @@ impl<const L: usize> Wave<L> {
     /// A wave that has not run yet: poison everywhere.
     pub fn reset(&mut self, rows: usize, scratch_dwords: usize) {
         self.v.clear();
-        self.v.resize(rows + SPARE_ROWS, [POISON; L]);
+        self.v.resize(rows + SPARE_ROWS, Row([POISON; L]));
         self.s = [POISON; 128];
         self.s[scalar::NULL as usize] = 0;
         self.s[scalar::EXEC as usize + 1] = 0;
@@ -233,7 +258,7 @@ impl<const L: usize> Wave<L> {
         self.steps = 0;
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub fn set_exec(&mut self, bits: u64) {
         let bits = bits & Self::ALL;
         self.exec = bits;
@@ -393,8 +418,8 @@ impl Iterator for Lanes {
 
 /// Bits as a row of all ones or 0. In two halves of 32 bits, which the compiler turns into vector shifts.
 #[inline(always)]
-pub(crate) fn expand<const L: usize>(bits: u64) -> [u32; L] {
-    let mut row = [0; L];
+pub(crate) fn expand<const L: usize>(bits: u64) -> Row<L> {
+    let mut row = Row::ZERO;
     for half in 0..L / 32 {
         let word = (bits >> (32 * half)) as u32;
         for i in 0..32u32 {
@@ -407,19 +432,9 @@ pub(crate) fn expand<const L: usize>(bits: u64) -> [u32; L] {
 /// The top bits of a row as a mask.
 #[inline(always)]
 pub(crate) fn collect<const L: usize>(row: &[u32; L]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_mm_loadu_ps, _mm_movemask_ps};
-        let mut bits = 0;
-        for (n, four) in row.chunks_exact(4).enumerate() {
-            // SAFETY: four words are sixteen bytes, and every CPU of this architecture has SSE.
-            let part = unsafe { _mm_movemask_ps(_mm_loadu_ps(four.as_ptr().cast())) };
-            bits |= (part as u64) << (4 * n);
-        }
-        bits
+    let mut bits = 0;
+    for (n, chunk) in row.as_chunks::<{ crate::exec::lanes::CHUNK }>().0.iter().enumerate() {
+        bits |= u64::from(crate::exec::lanes::top_bits(chunk)) << (crate::exec::lanes::CHUNK * n);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        row.iter().enumerate().fold(0, |bits, (n, word)| bits | u64::from(word >> 31) << n)
-    }
+    bits
 }

@@ -145,8 +145,14 @@ impl Tracker {
 }
 
 impl Machine<'_> {
-    /// An access of all active lanes to global memory, inside of one span. False: a check has something to say.
+    /// Whether anybody wants to know of an access to this span.
     #[inline(always)]
+    pub fn watches_global(&self, span: Span, write: bool) -> bool {
+        self.counting || self.tracker.on.races || !span.shadow.is_null() && (write || self.tracker.on.undefined)
+    }
+
+    /// An access of all active lanes to global memory, inside of one span. False: a check has something to say.
+    #[inline(never)]
     #[must_use]
     pub fn note_global<const L: usize>(
         &mut self,

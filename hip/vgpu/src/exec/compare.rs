@@ -2,7 +2,7 @@
 
 use crate::exec::float::{double, single};
 use crate::exec::lanes::{
-    fetch, pick, write_bits, Bit, Buffer, Elem, Filled, Result, Run, B16, F16, F32, F64, I16, I32, I64, U16, U32, U64,
+    fetch, pick, test_lanes, write_bits, Buffer, Elem, Run, B16, F16, F32, F64, I16, I32, I64, U16, U32, U64,
 };
 use crate::exec::machine::Machine;
 use crate::wave::{Flow, Handler, Op, Wave};
@@ -21,8 +21,8 @@ impl<E: Elem, C: Test<E>> Run for Compare<E, C> {
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
         let a = fetch::<E, L>(w, op.src[0], &mut a);
         let b = fetch::<E, L>(w, op.src[1], &mut b);
-        let mut result = Filled::<L>::new();
-        let (bits, _) = result.fill::<Bit>(
+        let bits = test_lanes(
+            w,
             #[inline(always)]
             |i| C::test(a.at::<E>(i), b.at::<E>(i)),
         );
@@ -126,12 +126,13 @@ impl<E: Classes> Run for Class<E> {
         let mode = std::mem::replace(&mut w.mode, !0);
         let a = fetch::<E, L>(w, op.src[0], &mut a);
         let b = fetch::<U32, L>(w, op.src[1], &mut b);
-        let mut result = Result::<L>::new();
-        for i in 0..L {
-            result.set::<Bit>(i, E::class(a.at::<E>(i), b.at::<U32>(i)));
-        }
+        let bits = test_lanes(
+            w,
+            #[inline(always)]
+            |i| E::class(a.at::<E>(i), b.at::<U32>(i)),
+        );
         w.mode = mode;
-        write_bits(w, op, &result.low);
+        write_bits(w, op, bits);
         Flow::Next
     }
 }

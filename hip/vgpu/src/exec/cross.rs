@@ -2,56 +2,40 @@
 //! moves values between lanes.
 
 use crate::exec::float::{double, single};
-use crate::exec::lanes::{fetch, handlers, row, store, write, Buffer, Elem, Filled, Result, F32, F64, U16, U32, U64};
-use crate::wave::{collect, expand, flags, mods, Flow, Kind, Op, Slot, Wave};
-
-/// Writes a second result that is a bit a lane.
-#[inline(always)]
-fn write_carry<const L: usize>(w: &mut Wave<L>, op: &Op<L>, bits: &[u32; L]) {
-    w.set_lanes(op.sdst, collect(bits) & w.exec);
-}
-
-#[inline(always)]
-fn store_pair<const L: usize>(w: &mut Wave<L>, op: &Op<L>, low: &[u32; L], high: Option<&mut [u32; L]>) {
-    store(w, op.dst.index, low);
-    if let Some(high) = high {
-        store(w, op.dst.index + 1, high);
-    }
-}
+use crate::exec::lanes::{
+    compute, compute_bits, fetch, handlers, lane_mask, row, store, Buffer, Elem, F32, F64, U16, U32, U64,
+};
+use crate::wave::{flags, mods, Flow, Kind, Op, Row, Slot, Wave};
 
 /// An addition or subtraction with a carry out, and a carry in where `carry` says so. `a - b` is `a + !b + 1`.
 #[inline(always)]
 fn add_carry<const L: usize>(w: &mut Wave<L>, op: &Op<L>, a: Slot, b: Slot, subtract: bool, carry: bool) -> Flow {
     let (mut ab, mut bb) = (Buffer::new(), Buffer::new());
-    let carries = if carry { expand::<L>(w.lanes(op.src[2])) } else { [0; L] };
+    let carries = if carry { w.lanes(op.src[2]) } else { 0 };
     let (a, b) = (fetch::<U32, L>(w, a, &mut ab), fetch::<U32, L>(w, b, &mut bb));
-    let mut result = Filled::<L>::new();
-    // The top bit of the majority is the carry: written so that it becomes vector code.
-    let (low, out) = result.fill::<U64>(
-        #[inline(always)]
-        |i| {
-            let (a, b, carry) = (a.at::<U32>(i), b.at::<U32>(i), carries[i] & 1);
-            let (value, out) = if subtract {
-                let value = a.wrapping_sub(b).wrapping_sub(carry);
-                (value, !a & b | (!a | b) & value)
-            } else {
-                let value = a.wrapping_add(b).wrapping_add(carry);
-                (value, a & b | (a | b) & !value)
-            };
-            u64::from(value) | u64::from(out) << 32
-        },
-    );
-    let Some(out) = out else { return Flow::Next };
-    if op.flags & flags::CLAMP != 0 {
-        for i in 0..L {
-            if out[i] >> 31 != 0 {
-                low[i] = if subtract { 0 } else { u32::MAX };
-            }
+    // Written so that it becomes vector code: a mask is -1, and the top bit of the majority is the carry.
+    let sum = |i: usize| {
+        let (a, b) = (a.at::<U32>(i), b.at::<U32>(i));
+        let carry = if carry { lane_mask(carries, i) } else { 0 };
+        if subtract {
+            let value = a.wrapping_sub(b).wrapping_add(carry);
+            (value, !a & b | (!a | b) & value)
+        } else {
+            let value = a.wrapping_add(b).wrapping_sub(carry);
+            (value, a & b | (a | b) & !value)
         }
-    }
-    let bits = collect(out) & w.exec;
-    store(w, op.dst.index, low);
-    w.set_lanes(op.sdst, bits);
+    };
+    let bits = if op.flags & flags::CLAMP == 0 {
+        compute_bits::<U32, L>(w, op, sum)
+    } else {
+        let limit = if subtract { 0 } else { u32::MAX };
+        let saturated = |i: usize| match sum(i) {
+            (_, out) if out >> 31 != 0 => (limit, out),
+            within => within,
+        };
+        compute_bits::<U32, L>(w, op, saturated)
+    };
+    w.set_lanes(op.sdst, bits & w.exec);
     Flow::Next
 }
 
@@ -61,29 +45,31 @@ fn div_scale<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, scale: impl F
     let a = fetch::<E, L>(w, op.src[0], &mut a);
     let b = fetch::<E, L>(w, op.src[1], &mut b);
     let c = fetch::<E, L>(w, op.src[2], &mut c);
-    let mut result = Result::<L>::new();
-    let mut flag = [0; L];
-    for i in 0..L {
-        let (value, scaled) = scale(a.at::<E>(i), b.at::<E>(i), c.at::<E>(i));
-        result.set::<E>(i, value);
-        flag[i] = u32::from(scaled) << 31;
-    }
-    write::<E, L>(w, op, result);
-    write_carry(w, op, &flag);
+    let bits = compute_bits::<E, L>(
+        w,
+        op,
+        #[inline(always)]
+        |i| {
+            let (value, scaled) = scale(a.at::<E>(i), b.at::<E>(i), c.at::<E>(i));
+            (value, u32::from(scaled) << 31)
+        },
+    );
+    w.set_lanes(op.sdst, bits & w.exec);
 }
 
 #[inline(always)]
 fn div_fmas<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, fmas: impl Fn(E::T, E::T, E::T, bool) -> E::T) {
     let (mut a, mut b, mut c) = (Buffer::new(), Buffer::new(), Buffer::new());
-    let vcc = expand::<L>(w.vcc());
+    let vcc = w.vcc();
     let a = fetch::<E, L>(w, op.src[0], &mut a);
     let b = fetch::<E, L>(w, op.src[1], &mut b);
     let c = fetch::<E, L>(w, op.src[2], &mut c);
-    let mut result = Result::<L>::new();
-    for i in 0..L {
-        result.set::<E>(i, fmas(a.at::<E>(i), b.at::<E>(i), c.at::<E>(i), vcc[i] != 0));
-    }
-    write::<E, L>(w, op, result);
+    compute::<E, L>(
+        w,
+        op,
+        #[inline(always)]
+        |i| fmas(a.at::<E>(i), b.at::<E>(i), c.at::<E>(i), lane_mask(vcc, i) != 0),
+    );
 }
 
 /// Each lane of 16 takes the lane that four bits of two scalars name, from its own row of 16 or from the neighbour's.
@@ -94,8 +80,8 @@ fn permlane16<const L: usize>(w: &mut Wave<L>, op: &Op<L>, other: bool, varying:
     let (fetch_inactive, bound) = (op.src[0].mods & mods::HIGH != 0, op.src[1].mods & mods::HIGH != 0);
     let select = row(w, Slot { mods: 0, ..op.src[1] }, 0);
     let select = if varying { None } else { Some(u64::from(w.s32(op.src[1])) | u64::from(w.s32(op.src[2])) << 32) }
-        .map_or(select, |bits| std::array::from_fn(|i| (bits >> (4 * (i % 16))) as u32));
-    let mut result = [0; L];
+        .map_or(select, |bits| Row(std::array::from_fn(|i| (bits >> (4 * (i % 16))) as u32)));
+    let mut result = Row::ZERO;
     for i in 0..L {
         let from = (i & !15 | (select[i] & 15) as usize) ^ if other { 16 } else { 0 };
         let on = w.exec >> from & 1 != 0 || fetch_inactive;
@@ -115,25 +101,29 @@ handlers! { lookup;
     V_NOP | V_PIPEFLUSH | V_CLREXCP (_w, _op, _m) { Flow::Next }
     V_CNDMASK_B32 (w, op, _m) {
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
-        let select = expand::<L>(w.lanes(op.src[2]));
+        let select = w.lanes(op.src[2]);
         let (a, b) = (fetch::<U32, L>(w, op.src[0], &mut a), fetch::<U32, L>(w, op.src[1], &mut b));
-        let mut result = Filled::<L>::new();
-        let (low, _) = result.fill::<U32>(
+        compute::<U32, L>(
+            w,
+            op,
             #[inline(always)]
-            |i| b.at::<U32>(i) & select[i] | a.at::<U32>(i) & !select[i],
+            |i| {
+                let select = lane_mask(select, i);
+                b.at::<U32>(i) & select | a.at::<U32>(i) & !select
+            },
         );
-        store(w, op.dst.index, low);
         Flow::Next
     }
     V_CNDMASK_B16 (w, op, _m) {
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
-        let select = expand::<L>(w.lanes(op.src[2]));
+        let select = w.lanes(op.src[2]);
         let (a, b) = (fetch::<U16, L>(w, op.src[0], &mut a), fetch::<U16, L>(w, op.src[1], &mut b));
-        let mut result = Result::<L>::new();
-        for i in 0..L {
-            result.set::<U16>(i, if select[i] != 0 { b.at::<U16>(i) } else { a.at::<U16>(i) });
-        }
-        write::<U16, L>(w, op, result);
+        compute::<U16, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| if lane_mask(select, i) != 0 { b.at::<U16>(i) } else { a.at::<U16>(i) },
+        );
         Flow::Next
     }
     V_ADD_CO_U32 (w, op, _m) { add_carry(w, op, op.src[0], op.src[1], false, false) }
@@ -147,24 +137,26 @@ handlers! { lookup;
         let a = fetch::<U32, L>(w, op.src[0], &mut a);
         let b = fetch::<U32, L>(w, op.src[1], &mut b);
         let c = fetch::<U64, L>(w, op.src[2], &mut c);
-        let sum = |i: usize| {
-            let product = u64::from(a.at::<U32>(i)) * u64::from(b.at::<U32>(i));
-            product.wrapping_add(c.at::<U64>(i))
-        };
-        let mut result = Filled::<L>::new();
-        let (low, high) = result.fill::<U64>(sum);
+        let product = |i: usize| u64::from(a.at::<U32>(i)) * u64::from(b.at::<U32>(i));
         // The carry is hardly ever wanted; on gfx10 and later it goes nowhere.
         if op.sdst.kind == Kind::Scalar && op.sdst.index != crate::wave::scalar::NULL {
-            let mut carry = [0; L];
-            for i in 0..L {
-                let over = sum(i) < u64::from(a.at::<U32>(i)) * u64::from(b.at::<U32>(i));
-                carry[i] = u32::from(over) << 31;
-            }
-            let bits = collect(&carry) & w.exec;
-            store_pair(w, op, low, high);
-            w.set_lanes(op.sdst, bits);
+            let bits = compute_bits::<U64, L>(
+                w,
+                op,
+                #[inline(always)]
+                |i| {
+                    let sum = product(i).wrapping_add(c.at::<U64>(i));
+                    (sum, u32::from(sum < product(i)) << 31)
+                },
+            );
+            w.set_lanes(op.sdst, bits & w.exec);
         } else {
-            store_pair(w, op, low, high);
+            compute::<U64, L>(
+                w,
+                op,
+                #[inline(always)]
+                |i| product(i).wrapping_add(c.at::<U64>(i)),
+            );
         }
         Flow::Next
     }
@@ -173,16 +165,17 @@ handlers! { lookup;
         let a = fetch::<U32, L>(w, op.src[0], &mut a);
         let b = fetch::<U32, L>(w, op.src[1], &mut b);
         let c = fetch::<U64, L>(w, op.src[2], &mut c);
-        let mut result = Result::<L>::new();
-        let mut carry = [0; L];
-        for i in 0..L {
-            let product = i64::from(a.at::<U32>(i) as i32) * i64::from(b.at::<U32>(i) as i32);
-            let (sum, over) = product.overflowing_add(c.at::<U64>(i) as i64);
-            result.set::<U64>(i, sum as u64);
-            carry[i] = u32::from(over) << 31;
-        }
-        write::<U64, L>(w, op, result);
-        write_carry(w, op, &carry);
+        let bits = compute_bits::<U64, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| {
+                let product = i64::from(a.at::<U32>(i) as i32) * i64::from(b.at::<U32>(i) as i32);
+                let (sum, over) = product.overflowing_add(c.at::<U64>(i) as i64);
+                (sum as u64, u32::from(over) << 31)
+            },
+        );
+        w.set_lanes(op.sdst, bits & w.exec);
         Flow::Next
     }
     V_DIV_SCALE_F32 (w, op, _m) { div_scale::<F32, L>(w, op, single::div_scale); Flow::Next }
@@ -210,23 +203,29 @@ handlers! { lookup;
     V_MBCNT_LO_U32_B32 (w, op, _m) {
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
         let (a, b) = (fetch::<U32, L>(w, op.src[0], &mut a), fetch::<U32, L>(w, op.src[1], &mut b));
-        let mut result = Result::<L>::new();
-        for i in 0..L {
-            let below = if i < 32 { (1u32 << i) - 1 } else { u32::MAX };
-            result.low[i] = (a.at::<U32>(i) & below).count_ones().wrapping_add(b.at::<U32>(i));
-        }
-        store(w, op.dst.index, &result.low);
+        compute::<U32, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| {
+                let below = if i < 32 { (1u32 << i) - 1 } else { u32::MAX };
+                (a.at::<U32>(i) & below).count_ones().wrapping_add(b.at::<U32>(i))
+            },
+        );
         Flow::Next
     }
     V_MBCNT_HI_U32_B32 (w, op, _m) {
         let (mut a, mut b) = (Buffer::new(), Buffer::new());
         let (a, b) = (fetch::<U32, L>(w, op.src[0], &mut a), fetch::<U32, L>(w, op.src[1], &mut b));
-        let mut result = Result::<L>::new();
-        for i in 0..L {
-            let below = if i < 32 { 0 } else { (1u32 << (i - 32)) - 1 };
-            result.low[i] = (a.at::<U32>(i) & below).count_ones().wrapping_add(b.at::<U32>(i));
-        }
-        store(w, op.dst.index, &result.low);
+        compute::<U32, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| {
+                let below = if i < 32 { 0 } else { (1u32 << (i - 32)) - 1 };
+                (a.at::<U32>(i) & below).count_ones().wrapping_add(b.at::<U32>(i))
+            },
+        );
         Flow::Next
     }
     V_SWAP_B32 (w, op, _m) {
@@ -245,7 +244,10 @@ handlers! { lookup;
         let data = row(w, op.src[0], 0);
         // In waves of 32 there is no other half: nothing happens.
         if L == 64 {
-            let swapped: [u32; L] = std::array::from_fn(|i| data[i ^ 32]);
+            let mut swapped = Row::ZERO;
+            for i in 0..L {
+                swapped[i] = data[i ^ 32];
+            }
             store(w, op.dst.index, &swapped);
         }
         Flow::Next

@@ -1,11 +1,11 @@
 //! Encodings that wrap another instruction: SDWA picks parts of its operands, DPP moves its first operand between lanes, VOPD
 //! does two at once. The inner instruction runs as it is, on spare rows.
 
-use crate::exec::lanes::{row, store, Run};
+use crate::exec::lanes::{each_lane, row, store, Run};
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
 use crate::inst::{Ctrl, Dpp, Sel, Unused};
-use crate::wave::{scalar, Flow, Kind, Op, Slot, Wave, SPARE_ROWS};
+use crate::wave::{scalar, Flow, Kind, Op, Row, Slot, Wave, SPARE_ROWS};
 
 /// Spare rows, counted from the end of the wave's rows.
 pub(crate) fn spare<const L: usize>(w: &Wave<L>, n: usize) -> usize {
@@ -14,7 +14,7 @@ pub(crate) fn spare<const L: usize>(w: &Wave<L>, n: usize) -> usize {
 
 /// The part of a word that is meant, extended to 32 bits.
 #[inline(always)]
-fn select<const L: usize>(mut row: [u32; L], sel: Sel, sext: bool) -> [u32; L] {
+fn select<const L: usize>(mut row: Row<L>, sel: Sel, sext: bool) -> Row<L> {
     let (shift, bits) = match sel {
         Sel::Byte0 => (0, 8),
         Sel::Byte1 => (8, 8),
@@ -24,10 +24,10 @@ fn select<const L: usize>(mut row: [u32; L], sel: Sel, sext: bool) -> [u32; L] {
         Sel::Word1 => (16, 16),
         Sel::Dword => return row,
     };
-    for value in &mut row {
-        let top = (*value >> shift) << (32 - bits);
-        *value = if sext { (top as i32 >> (32 - bits)) as u32 } else { top >> (32 - bits) };
-    }
+    each_lane::<L>(|i| {
+        let top = (row[i] >> shift) << (32 - bits);
+        row[i] = if sext { (top as i32 >> (32 - bits)) as u32 } else { top >> (32 - bits) };
+    });
     row
 }
 
@@ -60,16 +60,18 @@ impl Run for Sdwa {
                 _ => (16, 0xffffu32),
             };
             let bits = mask.count_ones();
-            let merged: [u32; L] = std::array::from_fn(|i| {
+            let unused = inner.inst.unused;
+            let mut merged = Row::ZERO;
+            each_lane::<L>(|i| {
                 let part = (result[i] & mask) << shift;
-                match inner.inst.unused {
+                merged[i] = match unused {
                     Unused::Pad => part,
                     Unused::Preserve => old[i] & !(mask << shift) | part,
                     Unused::Sext => {
                         let extended = ((result[i] << (32 - bits)) as i32 >> (32 - bits)) as u32;
                         extended << shift
                     }
-                }
+                };
             });
             store(w, op.dst.index, &merged);
         }
@@ -111,8 +113,8 @@ impl Run for DppForm {
         let exec = w.exec;
         let words = if inner.inst.src[0].dwords == 2 { 2 } else { 1 };
         let slot = Slot { mods: 0, ..op.src[0] };
-        let data = [row(w, slot, 0), if words == 2 { row(w, slot, 1) } else { [0; L] }];
-        let mut moved = [[0; L]; 2];
+        let data = [row(w, slot, 0), if words == 2 { row(w, slot, 1) } else { Row::ZERO }];
+        let mut moved = [Row::ZERO; 2];
         let mut written = exec;
         for lane in 0..L {
             let (from, enabled, zero, inactive) = match dpp {

@@ -1,10 +1,17 @@
-//! How an operation on one lane becomes a handler for a wave: fetching operands as rows, looping over the lanes, and writing
-//! what came out under EXEC. The operations themselves are one line each, in `valu` and its neighbours.
+//! How an operation on one lane becomes a handler for a wave: fetching operands, looping over the lanes, and writing what came
+//! out under EXEC. The operations themselves are one line each, in `valu` and its neighbours.
+//!
+//! Lanes are worked on [`CHUNK`] at a time, which is what a vector register of the host holds. A chunk's operands are all read before
+//! its results are written, and no lane depends on another one here, so results may go straight to the registers that operands came
+//! from.
 
-use crate::exec::float;
+pub(crate) use crate::exec::elem::{Elem, F16Wide, Two, B16, F16, F32, F64, I16, I32, I64, U16, U32, U64};
 use crate::exec::machine::Machine;
-use crate::wave::{collect, flags, mods, Flow, Handler, Kind, Op, Slot, Wave};
+use crate::wave::{flags, Flow, Handler, Kind, Op, Row, Slot, Wave};
 use std::mem::MaybeUninit;
+
+/// Lanes of a vector register of the host.
+pub(crate) const CHUNK: usize = 8;
 
 /// An instruction's behaviour for any number of lanes.
 pub(crate) trait Run {
@@ -62,276 +69,81 @@ pub(crate) fn pick<F: Run, const L: usize>(fast: bool) -> Handler<L> {
     }
 }
 
-/// How a lane's bits are read and written.
-pub(crate) trait Elem {
-    type T: Copy;
-    /// Takes two registers.
-    const PAIR: bool = false;
-    /// Sixteen bits: results may go to one half.
-    const HALF: bool = false;
-    /// The mode bits that keep denormals of operands and of results; 0 where there are none.
-    const KEEP_IN: u32 = 0;
-    const KEEP_OUT: u32 = 0;
-    fn get(low: u32, high: u32) -> Self::T;
-    fn put(value: Self::T) -> (u32, u32);
-    /// Negation and absolute value; for halves also which one is meant.
-    #[inline(always)]
-    fn modify(mods: u8, low: &mut u32, _high: &mut u32) {
-        if mods & mods::ABS != 0 {
-            *low &= 0x7fff_ffff;
-        }
-        if mods & mods::NEG != 0 {
-            *low ^= 0x8000_0000;
-        }
-    }
-    #[inline(always)]
-    fn flush(_low: &mut u32, _high: &mut u32) {}
-    /// Output modifier and clamp.
-    #[inline(always)]
-    fn finish(value: (u32, u32), _flags: u32, _mode: u32) -> (u32, u32) {
-        value
-    }
-}
-
-macro_rules! integers {
-    ($($name:ident $type:ty, $get:expr, $put:expr;)*) => {$(
-        pub(crate) struct $name;
-        impl Elem for $name {
-            type T = $type;
-            #[inline(always)]
-            fn get(low: u32, _high: u32) -> $type { let get: fn(u32) -> $type = $get; get(low) }
-            #[inline(always)]
-            fn put(value: $type) -> (u32, u32) { let put: fn($type) -> u32 = $put; (put(value), 0) }
-        }
-    )*};
-}
-integers! {
-    U32 u32, |x| x, |x| x;
-    I32 i32, |x| x as i32, |x| x as u32;
-    Bit bool, |x| x != 0, |x| (x as i32).wrapping_neg() as u32;
-}
-
-macro_rules! halves {
-    ($($name:ident $type:ty, $in:expr, $out:expr, $get:expr, $put:expr;)*) => {$(
-        pub(crate) struct $name;
-        impl Elem for $name {
-            type T = $type;
-            const HALF: bool = true;
-            const KEEP_IN: u32 = $in;
-            const KEEP_OUT: u32 = $out;
-            #[inline(always)]
-            fn get(low: u32, _high: u32) -> $type { let get: fn(u16) -> $type = $get; get(low as u16) }
-            #[inline(always)]
-            fn put(value: $type) -> (u32, u32) { let put: fn($type) -> u16 = $put; (u32::from(put(value)), 0) }
-            #[inline(always)]
-            fn modify(mods: u8, low: &mut u32, _high: &mut u32) {
-                if mods & mods::HIGH != 0 {
-                    *low >>= 16;
-                }
-                if mods & mods::ABS != 0 {
-                    *low &= 0x7fff;
-                }
-                if mods & mods::NEG != 0 {
-                    *low ^= 0x8000;
-                }
-            }
-            #[inline(always)]
-            fn flush(low: &mut u32, _high: &mut u32) {
-                if *low & 0x7c00 == 0 {
-                    *low &= 0x8000;
-                }
-            }
-            #[inline(always)]
-            fn finish(value: (u32, u32), bits: u32, mode: u32) -> (u32, u32) {
-                if $in == 0 {
-                    return value;
-                }
-                let (low, _) = F32::finish((float::f16_to_f32(value.0 as u16).to_bits(), 0), bits, mode);
-                (u32::from(float::f32_to_f16(f32::from_bits(low))), 0)
-            }
-        }
-    )*};
-}
-halves! {
-    U16 u16, 0, 0, |x| x, |x| x;
-    I16 i16, 0, 0, |x| x as i16, |x| x as u16;
-    // Arithmetic on f16 is done in f32 and rounded once more at the end, which is exact for one operation.
-    F16 f32, 1 << 6, 1 << 7, float::f16_to_f32, float::f32_to_f16;
-    // Bits of an f16 for what must not go through f32.
-    B16 u16, 1 << 6, 1 << 7, |x| x, |x| x;
-}
-
-/// An f16 that needs more than an f32 in between: fused multiply and add.
-pub(crate) struct F16Wide;
-impl Elem for F16Wide {
-    type T = f64;
-    const HALF: bool = true;
-    const KEEP_IN: u32 = 1 << 6;
-    const KEEP_OUT: u32 = 1 << 7;
-    #[inline(always)]
-    fn get(low: u32, _high: u32) -> f64 {
-        f64::from(float::f16_to_f32(low as u16))
-    }
-    #[inline(always)]
-    fn put(value: f64) -> (u32, u32) {
-        (u32::from(float::f64_to_f16(value)), 0)
-    }
-    #[inline(always)]
-    fn modify(mods: u8, low: &mut u32, high: &mut u32) {
-        F16::modify(mods, low, high);
-    }
-    #[inline(always)]
-    fn flush(low: &mut u32, high: &mut u32) {
-        F16::flush(low, high);
-    }
-    #[inline(always)]
-    fn finish(value: (u32, u32), bits: u32, mode: u32) -> (u32, u32) {
-        F16::finish(value, bits, mode)
-    }
-}
-
-pub(crate) struct F32;
-impl Elem for F32 {
-    type T = f32;
-    const KEEP_IN: u32 = 1 << 4;
-    const KEEP_OUT: u32 = 1 << 5;
-    #[inline(always)]
-    fn get(low: u32, _high: u32) -> f32 {
-        f32::from_bits(low)
-    }
-    #[inline(always)]
-    fn put(value: f32) -> (u32, u32) {
-        (value.to_bits(), 0)
-    }
-    #[inline(always)]
-    fn flush(low: &mut u32, _high: &mut u32) {
-        *low = float::flush(f32::from_bits(*low)).to_bits();
-    }
-    #[inline(always)]
-    fn finish(value: (u32, u32), bits: u32, mode: u32) -> (u32, u32) {
-        let mut x = f32::from_bits(value.0);
-        x *= [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2];
-        if bits & flags::CLAMP != 0 {
-            if x.is_nan() {
-                // DX10_CLAMP: a NaN becomes 0.
-                if mode & 1 << 8 != 0 {
-                    x = 0.0;
-                }
-            } else {
-                x = if x > 0.0 { x } else { 0.0 };
-                x = if x < 1.0 { x } else { 1.0 };
-            }
-        }
-        (x.to_bits(), 0)
-    }
-}
-
-macro_rules! pairs {
-    ($($name:ident $type:ty, $in:expr, $out:expr, $get:expr, $put:expr;)*) => {$(
-        pub(crate) struct $name;
-        impl Elem for $name {
-            type T = $type;
-            const PAIR: bool = true;
-            const KEEP_IN: u32 = $in;
-            const KEEP_OUT: u32 = $out;
-            #[inline(always)]
-            fn get(low: u32, high: u32) -> $type {
-                let get: fn(u64) -> $type = $get;
-                get(u64::from(low) | u64::from(high) << 32)
-            }
-            #[inline(always)]
-            fn put(value: $type) -> (u32, u32) {
-                let put: fn($type) -> u64 = $put;
-                let bits = put(value);
-                (bits as u32, (bits >> 32) as u32)
-            }
-            #[inline(always)]
-            fn modify(mods: u8, _low: &mut u32, high: &mut u32) {
-                U32::modify(mods, high, &mut 0);
-            }
-            #[inline(always)]
-            fn flush(low: &mut u32, high: &mut u32) {
-                if *high & 0x7ff0_0000 == 0 {
-                    (*low, *high) = (0, *high & 0x8000_0000);
-                }
-            }
-            #[inline(always)]
-            fn finish(value: (u32, u32), bits: u32, mode: u32) -> (u32, u32) {
-                if $in == 0 {
-                    return value;
-                }
-                let mut x = f64::from_bits(u64::from(value.0) | u64::from(value.1) << 32);
-                x *= [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2];
-                if bits & flags::CLAMP != 0 {
-                    if x.is_nan() {
-                        if mode & 1 << 8 != 0 {
-                            x = 0.0;
-                        }
-                    } else {
-                        x = if x > 0.0 { x } else { 0.0 };
-                        x = if x < 1.0 { x } else { 1.0 };
-                    }
-                }
-                (x.to_bits() as u32, (x.to_bits() >> 32) as u32)
-            }
-        }
-    )*};
-}
-pairs! {
-    U64 u64, 0, 0, |x| x, |x| x;
-    I64 i64, 0, 0, |x| x as i64, |x| x as u64;
-    F64 f64, 1 << 6, 1 << 7, f64::from_bits, |x| x.to_bits();
-}
-
 /// Room for an operand that is not a row as it stands.
 pub(crate) struct Buffer<const L: usize> {
-    low: MaybeUninit<[u32; L]>,
-    high: MaybeUninit<[u32; L]>,
+    low: MaybeUninit<Row<L>>,
+    high: MaybeUninit<Row<L>>,
 }
 
 impl<const L: usize> Buffer<L> {
     #[inline(always)]
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self { low: MaybeUninit::uninit(), high: MaybeUninit::uninit() }
     }
+
+    /// One chunk that all lanes read.
+    #[inline(always)]
+    fn splat(room: &mut MaybeUninit<Row<L>>, word: u32) -> *const u32 {
+        let start = room.as_mut_ptr().cast::<[u32; CHUNK]>();
+        // SAFETY: a row has room for a chunk, and a row's alignment.
+        unsafe { start.write([word; CHUNK]) };
+        start.cast()
+    }
 }
 
-/// An operand as rows.
+/// An operand: rows of a wave, or of a buffer that lives as long.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, const L: usize> {
-    low: &'a [u32; L],
-    high: &'a [u32; L],
+pub(crate) struct Source<const L: usize> {
+    low: *const u32,
+    high: *const u32,
+    /// From one chunk to the next: [`CHUNK`], or 0 where all lanes have one value.
+    step: usize,
 }
 
-impl<const L: usize> Rows<'_, L> {
+impl<const L: usize> Source<L> {
+    /// The value of a lane, which must be below `L`. Loops go through the lanes in order, a chunk at a time: see [`each_lane`].
     #[inline(always)]
     pub fn at<E: Elem>(&self, lane: usize) -> E::T {
-        E::get(self.low[lane], if E::PAIR { self.high[lane] } else { 0 })
+        let index = lane / CHUNK * self.step + lane % CHUNK;
+        // SAFETY: `fetch` made both pointers from rows of `L` lanes, or from chunks with a step of 0; `lane` is below `L`, a
+        // constant of every loop here; rows and buffers outlive the handler, and nothing moves them.
+        unsafe { E::get(*self.low.add(index), if E::PAIR { *self.high.add(index) } else { 0 }) }
     }
 }
 
-/// An operand, modifiers applied.
+/// Calls `f` with each lane, in chunks, which the compiler turns into vectors.
 #[inline(always)]
-pub(crate) fn fetch<'a, E: Elem, const L: usize>(w: &'a Wave<L>, slot: Slot, buffer: &'a mut Buffer<L>) -> Rows<'a, L> {
+pub(crate) fn each_lane<const L: usize>(mut f: impl FnMut(usize)) {
+    for chunk in 0..L / CHUNK {
+        for lane in 0..CHUNK {
+            f(CHUNK * chunk + lane);
+        }
+    }
+}
+
+/// An operand, modifiers applied. What it points to may be written by whoever works chunk by chunk.
+#[inline(always)]
+pub(crate) fn fetch<E: Elem, const L: usize>(w: &Wave<L>, slot: Slot, buffer: &mut Buffer<L>) -> Source<L> {
     let changed = slot.mods != 0 || E::KEEP_IN != 0 && w.mode & E::KEEP_IN == 0;
     if slot.kind == Kind::Row && !changed {
-        let low = &w.v[slot.index as usize];
-        let high = if E::PAIR { &w.v[slot.index as usize + 1] } else { low };
-        return Rows { low, high };
+        let low = w.v[slot.index as usize].as_ptr();
+        let high = if E::PAIR { w.v[slot.index as usize + 1].as_ptr() } else { low };
+        return Source { low, high, step: CHUNK };
     }
-    if slot.kind != Kind::Row && !changed {
-        let low = &*buffer.low.write([w.word(slot, 0); L]);
-        let high = if E::PAIR { &*buffer.high.write([w.word(slot, 1); L]) } else { low };
-        return Rows { low, high };
+    if !changed {
+        let low = Buffer::splat(&mut buffer.low, w.word(slot, 0));
+        let high = if E::PAIR { Buffer::splat(&mut buffer.high, w.word(slot, 1)) } else { low };
+        return Source { low, high, step: 0 };
     }
-    fetch_changed::<E, L>(w, slot, buffer)
+    fetch_changed::<E, L>(w, slot, buffer);
+    Source { low: buffer.low.as_ptr().cast(), high: buffer.high.as_ptr().cast(), step: CHUNK }
 }
 
 /// The rest of `fetch`, once for a type and not for every operation: modifiers, and denormals that are flushed.
 #[inline(never)]
-fn fetch_changed<'a, E: Elem, const L: usize>(w: &Wave<L>, slot: Slot, buffer: &'a mut Buffer<L>) -> Rows<'a, L> {
+fn fetch_changed<E: Elem, const L: usize>(w: &Wave<L>, slot: Slot, buffer: &mut Buffer<L>) {
     let low = buffer.low.write(row(w, slot, 0));
-    let high = buffer.high.write(if E::PAIR { row(w, slot, 1) } else { [0; L] });
+    let high = buffer.high.write(if E::PAIR { row(w, slot, 1) } else { Row::ZERO });
     if slot.mods != 0 {
         for i in 0..L {
             E::modify(slot.mods, &mut low[i], &mut high[i]);
@@ -342,22 +154,33 @@ fn fetch_changed<'a, E: Elem, const L: usize>(w: &Wave<L>, slot: Slot, buffer: &
             E::flush(&mut low[i], &mut high[i]);
         }
     }
-    Rows { low, high }
 }
 
 /// A word of an operand as a row of its own, without modifiers.
 #[inline(always)]
-pub(crate) fn row<const L: usize>(w: &Wave<L>, slot: Slot, word: u16) -> [u32; L] {
+pub(crate) fn row<const L: usize>(w: &Wave<L>, slot: Slot, word: u16) -> Row<L> {
     if slot.kind == Kind::Row {
         w.v[(slot.index + word) as usize]
     } else {
-        [w.word(slot, word); L]
+        Row([w.word(slot, word); L])
+    }
+}
+
+/// A word of an operand, without modifiers.
+#[inline(always)]
+pub(crate) fn words<const L: usize>(w: &Wave<L>, slot: Slot, word: u16, buffer: &mut Buffer<L>) -> Source<L> {
+    if slot.kind == Kind::Row {
+        let low = w.v[(slot.index + word) as usize].as_ptr();
+        Source { low, high: low, step: CHUNK }
+    } else {
+        let low = Buffer::splat(&mut buffer.low, w.word(slot, word));
+        Source { low, high: low, step: 0 }
     }
 }
 
 /// Writes a row where EXEC is set.
 #[inline(always)]
-pub(crate) fn store<const L: usize>(w: &mut Wave<L>, index: u16, row: &[u32; L]) {
+pub(crate) fn store<const L: usize>(w: &mut Wave<L>, index: u16, row: &Row<L>) {
     let target = &mut w.v[index as usize];
     if w.exec == Wave::<L>::ALL {
         *target = *row;
@@ -368,76 +191,106 @@ pub(crate) fn store<const L: usize>(w: &mut Wave<L>, index: u16, row: &[u32; L])
     }
 }
 
-/// A result of an operation on lanes.
-pub(crate) struct Result<const L: usize> {
-    pub low: [u32; L],
-    pub high: [u32; L],
-}
-
-impl<const L: usize> Result<L> {
-    #[inline(always)]
-    pub fn new() -> Self {
-        Self { low: [0; L], high: [0; L] }
-    }
-
-    #[inline(always)]
-    pub fn set<E: Elem>(&mut self, lane: usize, value: E::T) {
-        let (low, high) = E::put(value);
-        self.low[lane] = low;
-        if E::PAIR {
-            self.high[lane] = high;
-        }
-    }
-}
-
-/// Results of all lanes, without writing zeros first.
-pub(crate) struct Filled<const L: usize> {
-    low: MaybeUninit<[u32; L]>,
-    high: MaybeUninit<[u32; L]>,
-}
-
-impl<const L: usize> Filled<L> {
-    #[inline(always)]
-    pub fn new() -> Self {
-        Self { low: MaybeUninit::uninit(), high: MaybeUninit::uninit() }
-    }
-
-    /// Every lane's result: the low words, and for pairs the high ones.
-    #[inline(always)]
-    pub fn fill<E: Elem>(&mut self, f: impl Fn(usize) -> E::T) -> (&mut [u32; L], Option<&mut [u32; L]>) {
-        let (low, high) = (self.low.as_mut_ptr().cast::<u32>(), self.high.as_mut_ptr().cast::<u32>());
-        for i in 0..L {
-            let (a, b) = E::put(f(i));
-            // SAFETY: `i` is below the arrays' length.
-            unsafe {
-                low.add(i).write(a);
-                if E::PAIR {
-                    high.add(i).write(b);
-                }
-            }
-        }
-        // SAFETY: the loop above wrote every element of `low`, and of `high` where it is handed out.
-        unsafe { (self.low.assume_init_mut(), if E::PAIR { Some(self.high.assume_init_mut()) } else { None }) }
-    }
-}
-
-/// Ends a vector operation: modifiers of the result, then the registers.
+/// Works an operation out for all lanes and ends it: modifiers of the result, EXEC, registers.
 #[inline(always)]
-pub(crate) fn write<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, mut result: Result<L>) {
-    write_rows::<E, L>(w, op, &mut result.low, if E::PAIR { Some(&mut result.high) } else { None });
+pub(crate) fn compute<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, f: impl Fn(usize) -> E::T) {
+    compute_bits::<E, L>(
+        w,
+        op,
+        #[inline(always)]
+        |i| (f(i), 0),
+    );
 }
 
-/// The same for rows that lie elsewhere.
+/// The same for operations with a second result, a bit a lane: the top bit of what `f` returns beside the value.
 #[inline(always)]
-pub(crate) fn write_rows<E: Elem, const L: usize>(
+pub(crate) fn compute_bits<E: Elem, const L: usize>(
     w: &mut Wave<L>,
     op: &Op<L>,
-    low: &mut [u32; L],
-    mut high: Option<&mut [u32; L]>,
-) {
+    f: impl Fn(usize) -> (E::T, u32),
+) -> u64 {
+    let mut aside = MaybeUninit::<[Row<L>; 2]>::uninit();
     let flushes = E::KEEP_OUT != 0 && w.mode & E::KEEP_OUT == 0;
-    if op.flags & (flags::CLAMP | flags::OMOD) != 0 || flushes {
-        finish::<E, L>(low, high.as_deref_mut(), op.flags, w.mode);
+    let straight = w.exec == Wave::<L>::ALL
+        && op.flags & (flags::CLAMP | flags::OMOD) == 0
+        && !flushes
+        && (!E::HALF || op.flags & (flags::DST_HIGH | flags::CLEAR_HIGH) == flags::CLEAR_HIGH);
+    let start: *mut u32 = if straight {
+        let last = op.dst.index as usize + usize::from(E::PAIR);
+        assert!(last < w.v.len(), "predecoding has seen to it that registers exist");
+        w.v[op.dst.index as usize..].as_mut_ptr().cast()
+    } else {
+        aside.as_mut_ptr().cast()
+    };
+    let mut bits = 0;
+    for chunk in 0..L / CHUNK {
+        let (mut low, mut high, mut flag) = ([0; CHUNK], [0; CHUNK], [0; CHUNK]);
+        for lane in 0..CHUNK {
+            let (value, top) = f(CHUNK * chunk + lane);
+            (low[lane], high[lane]) = E::put(value);
+            flag[lane] = top;
+        }
+        bits |= u64::from(top_bits(&flag)) << (CHUNK * chunk);
+        // SAFETY: `start` is a row, and for pairs the first of two that lie one behind the other; a chunk is inside of it.
+        unsafe {
+            start.add(CHUNK * chunk).cast::<[u32; CHUNK]>().write(low);
+            if E::PAIR {
+                start.add(L + CHUNK * chunk).cast::<[u32; CHUNK]>().write(high);
+            }
+        }
+    }
+    if !straight {
+        // SAFETY: the loop above wrote the first row, and for pairs the second.
+        let rows = unsafe {
+            if !E::PAIR {
+                aside.as_mut_ptr().cast::<Row<L>>().add(1).write(Row::ZERO);
+            }
+            aside.assume_init_mut()
+        };
+        finish::<E, L>(w, op, rows);
+    }
+    bits
+}
+
+/// The top bits of a chunk.
+#[inline(always)]
+pub(crate) fn top_bits(chunk: &[u32; CHUNK]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_loadu_ps, _mm_movemask_ps};
+        let start = chunk.as_ptr().cast::<f32>();
+        // SAFETY: a chunk is twice four words, and every CPU of this architecture has SSE.
+        let (low, high) =
+            unsafe { (_mm_movemask_ps(_mm_loadu_ps(start)), _mm_movemask_ps(_mm_loadu_ps(start.add(4)))) };
+        (low | high << 4) as u32
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        chunk.iter().enumerate().fold(0, |bits, (n, word)| bits | (word >> 31) << n)
+    }
+}
+
+/// The bits of a mask as all ones or 0, a lane each: what [`crate::wave::expand`] does, for loops over chunks.
+#[inline(always)]
+pub(crate) fn lane_mask(bits: u64, lane: usize) -> u32 {
+    let chunk = (bits >> (lane / CHUNK * CHUNK)) as u32;
+    ((chunk << (31 - lane % CHUNK)) as i32 >> 31) as u32
+}
+
+/// Ends an operation whose result does not go to the registers as it is: output modifier, clamp, denormals that are flushed, halves
+/// that stay, lanes that are off. Once for a type and not for every operation.
+#[inline(never)]
+fn finish<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, rows: &mut [Row<L>; 2]) {
+    let [low, high] = rows;
+    if op.flags & (flags::CLAMP | flags::OMOD) != 0 {
+        for i in 0..L {
+            (low[i], high[i]) = E::finish((low[i], high[i]), op.flags, w.mode);
+        }
+    }
+    if E::KEEP_OUT != 0 && w.mode & E::KEEP_OUT == 0 {
+        for i in 0..L {
+            E::flush(&mut low[i], &mut high[i]);
+        }
     }
     if E::HALF {
         let old = &w.v[op.dst.index as usize];
@@ -452,32 +305,28 @@ pub(crate) fn write_rows<E: Elem, const L: usize>(
         }
     }
     store(w, op.dst.index, low);
-    if let Some(high) = high {
+    if E::PAIR {
         store(w, op.dst.index + 1, high);
     }
 }
 
-/// Output modifier, clamp, and denormals that are flushed: once for a type and not for every operation.
-#[inline(never)]
-fn finish<E: Elem, const L: usize>(low: &mut [u32; L], high: Option<&mut [u32; L]>, bits: u32, mode: u32) {
-    let mut none = [0; L];
-    let high = high.unwrap_or(&mut none);
-    if bits & (flags::CLAMP | flags::OMOD) != 0 {
-        for i in 0..L {
-            (low[i], high[i]) = E::finish((low[i], high[i]), bits, mode);
+/// A test of every lane as bits; those of lanes that are off are 0.
+#[inline(always)]
+pub(crate) fn test_lanes<const L: usize>(w: &Wave<L>, test: impl Fn(usize) -> bool) -> u64 {
+    let mut bits = 0;
+    for chunk in 0..L / CHUNK {
+        let mut flags = [0; CHUNK];
+        for lane in 0..CHUNK {
+            flags[lane] = (test(CHUNK * chunk + lane) as i32).wrapping_neg() as u32;
         }
+        bits |= u64::from(top_bits(&flags)) << (CHUNK * chunk);
     }
-    if E::KEEP_OUT != 0 && mode & E::KEEP_OUT == 0 {
-        for i in 0..L {
-            E::flush(&mut low[i], &mut high[i]);
-        }
-    }
+    bits & w.exec
 }
 
-/// Ends a compare: bits of inactive lanes are 0.
+/// Ends a compare.
 #[inline(always)]
-pub(crate) fn write_bits<const L: usize>(w: &mut Wave<L>, op: &Op<L>, row: &[u32; L]) {
-    let bits = collect(row) & w.exec;
+pub(crate) fn write_bits<const L: usize>(w: &mut Wave<L>, op: &Op<L>, bits: u64) {
     w.set_lanes(op.dst, bits);
     if op.flags & flags::ALSO_EXEC != 0 {
         w.set_exec(bits);
@@ -506,15 +355,15 @@ macro_rules! lanes {
                                 let $a = $crate::exec::lanes::fetch::<$t, L>(w, op.src[n], &mut $a);
                                 n += 1;
                             )+
-                            let mut result = $crate::exec::lanes::Filled::<L>::new();
-                            let (low, high) = result.fill::<$r>(
+                            $crate::exec::lanes::compute::<$r, L>(
+                                w,
+                                op,
                                 #[inline(always)]
                                 |i| {
                                     $(let $a = $a.at::<$t>(i);)+
                                     $body
                                 },
                             );
-                            $crate::exec::lanes::write_rows::<$r, L>(w, op, low, high);
                             $crate::wave::Flow::Next
                         }
                     }

@@ -1,10 +1,10 @@
 //! Local memory: loads, stores, atomics, and the shuffles that use its crossbar.
 
 use crate::exec::atomic::Atomic;
-use crate::exec::lanes::{handlers, pick, row, store, Run};
+use crate::exec::lanes::{each_lane, handlers, pick, row, store, Run, CHUNK};
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
-use crate::wave::{flags, Flow, Handler, Kind, Lanes, Op, Wave};
+use crate::wave::{flags, Flow, Handler, Kind, Op, Row, Wave};
 
 /// The number of an atomic in `Op::flags`.
 pub(crate) const ATOMIC_SHIFT: u32 = 16;
@@ -46,19 +46,9 @@ impl Machine<'_> {
     }
 }
 
-/// The addresses of all lanes: a register and an offset. A loop, because `map` of an array this long is not made one.
-#[inline(always)]
-fn offset_by<const L: usize>(base: &[u32; L], offset: u32) -> [u32; L] {
-    let mut addresses = *base;
-    for address in &mut addresses {
-        *address = address.wrapping_add(offset);
-    }
-    addresses
-}
-
 /// Whether every active lane's bytes are inside: the usual case, looked at once.
 #[inline(always)]
-fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &[u32; L], bytes: usize) -> bool {
+fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &Row<L>, bytes: usize) -> bool {
     let mut top = 0;
     for i in 0..L {
         top = top.max(addresses[i] & w.mask[i]);
@@ -66,10 +56,130 @@ fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &[u32; L]
     top as usize + bytes <= m.lds_bytes && m.lds_bytes <= m.lds.len()
 }
 
-/// A word of local memory, which the block's thread alone has.
+/// Local addresses of all lanes: a register and an offset. A loop, because `map` of an array this long is not made one.
 #[inline(always)]
-fn word_at(m: &mut Machine<'_>, address: u32) -> *const u32 {
-    m.lds.as_mut_ptr().wrapping_add(address as usize).cast::<u32>()
+fn addresses<const L: usize>(w: &Wave<L>, op: &Op<L>, offset: u32) -> Row<L> {
+    let mut addresses = row(w, op.src[0], 0);
+    for i in 0..L {
+        addresses[i] = addresses[i].wrapping_add(offset);
+    }
+    addresses
+}
+
+/// How offsets lie within every chunk of lanes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// All lanes of a chunk have the same one.
+    Same,
+    /// Each lane's lies behind the one before.
+    Consecutive,
+    Mixed,
+}
+
+impl Shape {
+    /// How offsets of `stride` bytes lie; lanes that are off count too.
+    #[inline(always)]
+    pub fn of<const L: usize>(offsets: &Row<L>, stride: u32) -> Self {
+        let (mut same, mut consecutive) = ([0; CHUNK], [0; CHUNK]);
+        for chunk in 0..L / CHUNK {
+            let first = offsets[CHUNK * chunk];
+            for lane in 0..CHUNK {
+                let offset = offsets[CHUNK * chunk + lane].wrapping_sub(first);
+                same[lane] |= offset;
+                consecutive[lane] |= offset ^ stride * lane as u32;
+            }
+        }
+        let any = |chunk: [u32; CHUNK]| chunk.into_iter().fold(0, |all, word| all | word) != 0;
+        if !any(consecutive) {
+            Self::Consecutive
+        } else if !any(same) {
+            Self::Same
+        } else {
+            Self::Mixed
+        }
+    }
+}
+
+/// Loads `B` bytes a lane, a multiple of four, into rows from `index` on.
+///
+/// # Safety
+/// The bytes of every active lane must be inside of local memory.
+#[inline(always)]
+unsafe fn load_words<const B: usize, const L: usize>(
+    w: &mut Wave<L>,
+    m: &Machine<'_>,
+    addresses: &Row<L>,
+    index: usize,
+) {
+    let start = m.lds.as_ptr();
+    let rows = &mut w.v[index..index + B / 4];
+    if w.exec != Wave::<L>::ALL {
+        for lane in crate::wave::Lanes(w.exec) {
+            for (n, row) in rows.iter_mut().enumerate() {
+                // SAFETY: all of an active lane's bytes are inside.
+                row[lane] = unsafe { start.add(addresses[lane] as usize + 4 * n).cast::<u32>().read_unaligned() };
+            }
+        }
+        return;
+    }
+    match Shape::of(addresses, B as u32) {
+        Shape::Consecutive if B == 4 => {
+            for chunk in 0..L / CHUNK {
+                let at = addresses[CHUNK * chunk] as usize;
+                // SAFETY: all lanes are active, and the chunk's words lie one behind the other.
+                let words = unsafe { start.add(at).cast::<[u32; CHUNK]>().read_unaligned() };
+                rows[0][CHUNK * chunk..][..CHUNK].copy_from_slice(&words);
+            }
+        }
+        Shape::Same => {
+            for chunk in 0..L / CHUNK {
+                let at = addresses[CHUNK * chunk] as usize;
+                for (n, row) in rows.iter_mut().enumerate() {
+                    // SAFETY: all lanes are active.
+                    let word = unsafe { start.add(at + 4 * n).cast::<u32>().read_unaligned() };
+                    row[CHUNK * chunk..][..CHUNK].copy_from_slice(&[word; CHUNK]);
+                }
+            }
+        }
+        _ => {
+            for lane in 0..L {
+                for (n, row) in rows.iter_mut().enumerate() {
+                    // SAFETY: all lanes are active.
+                    row[lane] = unsafe { start.add(addresses[lane] as usize + 4 * n).cast::<u32>().read_unaligned() };
+                }
+            }
+        }
+    }
+}
+
+/// Stores `B` bytes a lane, a multiple of four, out of rows from `index` on.
+///
+/// # Safety
+/// The bytes of every active lane must be inside of local memory.
+#[inline(always)]
+unsafe fn store_words<const B: usize, const L: usize>(
+    w: &Wave<L>,
+    m: &mut Machine<'_>,
+    addresses: &Row<L>,
+    index: usize,
+) {
+    let start = m.lds.as_mut_ptr();
+    let rows = &w.v[index..index + B / 4];
+    if B == 4 && w.exec == Wave::<L>::ALL && Shape::of(addresses, 4) == Shape::Consecutive {
+        for chunk in 0..L / CHUNK {
+            let mut words = [0; CHUNK];
+            words.copy_from_slice(&rows[0][CHUNK * chunk..][..CHUNK]);
+            // SAFETY: all lanes are active, and the chunk's words lie one behind the other.
+            unsafe { start.add(addresses[CHUNK * chunk] as usize).cast::<[u32; CHUNK]>().write_unaligned(words) };
+        }
+        return;
+    }
+    for lane in w.active() {
+        for (n, row) in rows.iter().enumerate() {
+            // SAFETY: all of an active lane's bytes are inside.
+            unsafe { start.add(addresses[lane] as usize + 4 * n).cast::<u32>().write_unaligned(row[lane]) };
+        }
+    }
 }
 
 /// A load of `B` bytes a lane into one register, or into as many as it takes.
@@ -80,18 +190,13 @@ pub(crate) struct Store<const B: usize>;
 impl<const B: usize> Run for Load<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
+        let addresses = addresses(w, op, op.imm as u32);
         if !m.note_lds(&addresses, w, B, false) {
             return Flow::Fail;
         }
         if B >= 4 && all_inside(w, m, &addresses, B) {
-            let rows = &mut w.v[op.dst.index as usize..op.dst.index as usize + B / 4];
-            for lane in Lanes(w.exec) {
-                for (n, row) in rows.iter_mut().enumerate() {
-                    // SAFETY: all of the lane's bytes are inside.
-                    row[lane] = unsafe { word_at(m, addresses[lane] + 4 * n as u32).read_unaligned() };
-                }
-            }
+            // SAFETY: as just seen.
+            unsafe { load_words::<B, L>(w, m, &addresses, op.dst.index as usize) };
             return Flow::Next;
         }
         for lane in w.active() {
@@ -146,19 +251,14 @@ pub(crate) fn narrow<const B: usize>(value: u32, old: u32, bits: u32) -> u32 {
 impl<const B: usize> Run for Store<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
+        let addresses = addresses(w, op, op.imm as u32);
         if !m.note_lds(&addresses, w, B, true) {
             return Flow::Fail;
         }
         let shift = if op.flags & flags::D16_HI != 0 { 16 } else { 0 };
         if B >= 4 && op.src[1].kind == Kind::Row && all_inside(w, m, &addresses, B) {
-            let rows = &w.v[op.src[1].index as usize..op.src[1].index as usize + B / 4];
-            for lane in w.active() {
-                for (n, row) in rows.iter().enumerate() {
-                    // SAFETY: all of the lane's bytes are inside.
-                    unsafe { word_at(m, addresses[lane] + 4 * n as u32).cast_mut().write_unaligned(row[lane]) };
-                }
-            }
+            // SAFETY: as just seen.
+            unsafe { store_words::<B, L>(w, m, &addresses, op.src[1].index as usize) };
             return Flow::Next;
         }
         for lane in w.active() {
@@ -207,21 +307,15 @@ fn pair_offsets<const L: usize>(op: &Op<L>) -> [u32; 2] {
 impl<const B: usize> Run for Load2<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let base = row(w, op.src[0], 0);
-        for (half, offset) in pair_offsets(op).into_iter().enumerate() {
-            let addresses = offset_by(&base, offset);
-            if !m.note_lds(&addresses, w, B, false) {
+        // The first load may have the address register as its target.
+        let [first, second] = pair_offsets(op).map(|offset| addresses(w, op, offset));
+        for (half, addresses) in [first, second].iter().enumerate() {
+            if !m.note_lds(addresses, w, B, false) {
                 return Flow::Fail;
             }
-            if all_inside(w, m, &addresses, B) {
-                let at = op.dst.index as usize + half * (B / 4);
-                let rows = &mut w.v[at..at + B / 4];
-                for lane in Lanes(w.exec) {
-                    for (n, row) in rows.iter_mut().enumerate() {
-                        // SAFETY: all of the lane's bytes are inside.
-                        row[lane] = unsafe { word_at(m, addresses[lane] + 4 * n as u32).read_unaligned() };
-                    }
-                }
+            if all_inside(w, m, addresses, B) {
+                // SAFETY: as just seen.
+                unsafe { load_words::<B, L>(w, m, addresses, op.dst.index as usize + half * (B / 4)) };
                 continue;
             }
             for lane in w.active() {
@@ -242,11 +336,15 @@ impl<const B: usize> Run for Load2<B> {
 impl<const B: usize> Run for Store2<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        let base = row(w, op.src[0], 0);
         for (half, offset) in pair_offsets(op).into_iter().enumerate() {
-            let addresses = offset_by(&base, offset);
+            let addresses = addresses(w, op, offset);
             if !m.note_lds(&addresses, w, B, true) {
                 return Flow::Fail;
+            }
+            if op.src[1 + half].kind == Kind::Row && all_inside(w, m, &addresses, B) {
+                // SAFETY: as just seen.
+                unsafe { store_words::<B, L>(w, m, &addresses, op.src[1 + half].index as usize) };
+                continue;
             }
             for lane in w.active() {
                 let inside = m.lds_holds(addresses[lane], B);
@@ -273,7 +371,7 @@ impl<const B: usize> Run for AtomicLds<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         let atomic = Atomic::from_number(op.flags >> ATOMIC_SHIFT & 0xff);
-        let addresses = offset_by(&row(w, op.src[0], 0), op.imm as u32);
+        let addresses = addresses(w, op, op.imm as u32);
         if !m.note_lds_atomic(&addresses, w, B) {
             return Flow::Fail;
         }
@@ -327,17 +425,19 @@ fn swizzle(lane: usize, offset: u32) -> usize {
 
 handlers! { shuffles;
     DS_BPERMUTE_B32 (w, op, _m) {
-        let (addresses, data) = (row(w, op.src[0], 0), row(w, op.src[1], 0));
-        let result: [u32; L] = std::array::from_fn(|lane| {
-            let from = addresses[lane].wrapping_add(op.imm as u32) as usize / 4 % L;
-            if w.exec >> from & 1 != 0 { data[from] } else { 0 }
-        });
+        let (addresses, mut data) = (row(w, op.src[0], 0), row(w, op.src[1], 0));
+        // Lanes that are off deliver 0.
+        each_lane::<L>(|lane| data[lane] &= w.mask[lane]);
+        let mut result = Row::ZERO;
+        for lane in 0..L {
+            result[lane] = data[addresses[lane].wrapping_add(op.imm as u32) as usize / 4 % L];
+        }
         store(w, op.dst.index, &result);
         Flow::Next
     }
     DS_PERMUTE_B32 (w, op, _m) {
         let (addresses, data) = (row(w, op.src[0], 0), row(w, op.src[1], 0));
-        let mut result = [0; L];
+        let mut result = Row::ZERO;
         for lane in w.active() {
             result[addresses[lane].wrapping_add(op.imm as u32) as usize / 4 % L] = data[lane];
         }
@@ -353,10 +453,11 @@ handlers! { shuffles;
                 return m.fail(Cause::Instruction, None, format!("swizzle mode {offset:#x} is not emulated"));
             }
         }
-        let result: [u32; L] = std::array::from_fn(|lane| {
+        let mut result = Row::ZERO;
+        for lane in 0..L {
             let from = swizzle(lane, offset) % L;
-            if w.exec >> from & 1 != 0 { data[from] } else { 0 }
-        });
+            result[lane] = if w.exec >> from & 1 != 0 { data[from] } else { 0 };
+        }
         store(w, op.dst.index, &result);
         Flow::Next
     }

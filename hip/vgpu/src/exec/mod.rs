@@ -11,6 +11,7 @@
 pub(crate) mod atomic;
 pub(crate) mod compare;
 pub(crate) mod cross;
+pub(crate) mod elem;
 pub(crate) mod float;
 pub(crate) mod forms;
 pub(crate) mod lanes;
@@ -18,6 +19,7 @@ pub(crate) mod lds;
 pub(crate) mod machine;
 pub(crate) mod matrix;
 pub(crate) mod packed;
+pub(crate) mod places;
 pub(crate) mod salu;
 pub(crate) mod smem;
 pub(crate) mod trans;

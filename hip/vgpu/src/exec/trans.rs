@@ -3,7 +3,7 @@
 //! depend on luck.
 
 use crate::exec::float::{double, flush, single};
-use crate::exec::lanes::{fetch, pick, write, Buffer, Elem, Result, Run, F16, F32, F64};
+use crate::exec::lanes::{compute, fetch, pick, Buffer, Elem, Run, F16, F32, F64};
 use crate::exec::machine::Machine;
 use crate::inst::Op as Name;
 use crate::wave::{Flow, Handler, Kind, Op, Wave};
@@ -66,20 +66,20 @@ impl<E: Elem, F: Function<E>> Run for Apply<E, F> {
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         let mut a = Buffer::new();
         let a = fetch::<E, L>(w, op.src[0], &mut a);
-        let mut result = Result::<L>::new();
         if op.dst.kind == Kind::Scalar {
             // gfx12's scalar forms: one lane.
             let (low, _) = E::put(F::call(a.at::<E>(0), m.accuracy));
             w.set_s32(op.dst, low);
             return Flow::Next;
         }
-        for i in 0..L {
-            // These are library calls: lanes that are off are not worth one.
-            if w.mask[i] != 0 {
-                result.set::<E>(i, F::call(a.at::<E>(i), m.accuracy));
-            }
-        }
-        write::<E, L>(w, op, result);
+        // These are library calls: lanes that are off are not worth one.
+        let (exec, accuracy) = (w.exec, m.accuracy);
+        compute::<E, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| if exec >> i & 1 != 0 { F::call(a.at::<E>(i), accuracy) } else { a.at::<E>(i) },
+        );
         Flow::Next
     }
 }

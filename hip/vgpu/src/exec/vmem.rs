@@ -1,12 +1,13 @@
-//! Vector memory: global, flat, private (scratch) and buffer instructions. Addresses of all lanes are computed first; where
-//! they lie in one known range, which is nearly always, no lane is looked at again.
+//! Vector memory: global, flat, private (scratch) and buffer instructions. The usual case is in `places`; all cases are here, a lane
+//! at a time.
 
 use crate::exec::atomic::Atomic;
-use crate::exec::lanes::{pick, row, Run};
+use crate::exec::lanes::{pick, Run};
 use crate::exec::lds::{narrow, word, ATOMIC_SHIFT, SLOT_SHIFT};
 use crate::exec::machine::{Machine, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::exec::places::{load_inside, store_inside, Places};
 use crate::failure::Cause;
-use crate::memory::{self, Span};
+use crate::memory;
 use crate::wave::{flags, Flow, Handler, Kind, Op, Wave};
 
 /// How a segment's addresses are made.
@@ -30,67 +31,16 @@ enum Target {
     Nowhere,
 }
 
-/// Addresses of all lanes.
+/// The address of one lane.
 #[inline(always)]
-fn addresses<const L: usize>(w: &Wave<L>, op: &Op<L>) -> [u64; L] {
+fn address<const L: usize>(w: &Wave<L>, op: &Op<L>, lane: usize) -> u64 {
     let offset = i64::from(op.imm) as u64;
-    let mut addresses = [0; L];
-    let low = row(w, op.src[0], 0);
+    let low = u64::from(word(w, op, 0, 0, lane));
     if op.src[2].kind == Kind::None {
-        let high = row(w, op.src[0], 1);
-        for i in 0..L {
-            addresses[i] = (u64::from(low[i]) | u64::from(high[i]) << 32).wrapping_add(offset);
-        }
+        (low | u64::from(word(w, op, 0, 1, lane)) << 32).wrapping_add(offset)
     } else {
-        let base = w.s64(op.src[2]).wrapping_add(offset);
-        for i in 0..L {
-            addresses[i] = u64::from(low[i]).wrapping_add(base);
-        }
+        w.s64(op.src[2]).wrapping_add(offset).wrapping_add(low)
     }
-    addresses
-}
-
-/// The lowest and the highest address of active lanes.
-#[inline(always)]
-fn extent<const L: usize>(w: &Wave<L>, op: &Op<L>, addresses: &[u64; L]) -> (u64, u64) {
-    let low_words = row(w, op.src[0], 0);
-    let offset = i64::from(op.imm) as u64;
-    let (mut low, mut high) = (u32::MAX, 0);
-    for i in 0..L {
-        low = low.min(low_words[i] | !w.mask[i]);
-        high = high.max(low_words[i] & w.mask[i]);
-    }
-    if op.src[2].kind != Kind::None {
-        let base = w.s64(op.src[2]).wrapping_add(offset);
-        return (base.wrapping_add(u64::from(low)), base.wrapping_add(u64::from(high)));
-    }
-    // Nearly always all lanes have the same high word, and 32-bit comparisons will do.
-    let high_words = row(w, op.src[0], 1);
-    let first = high_words[w.exec.trailing_zeros() as usize % L];
-    let mut differ = 0;
-    for i in 0..L {
-        differ |= (high_words[i] ^ first) & w.mask[i];
-    }
-    if differ == 0 {
-        let base = (u64::from(first) << 32).wrapping_add(offset);
-        return (base.wrapping_add(u64::from(low)), base.wrapping_add(u64::from(high)));
-    }
-    w.active().fold((u64::MAX, 0), |(low, high), lane| (low.min(addresses[lane]), high.max(addresses[lane])))
-}
-
-/// The one range that all active lanes' accesses lie in, if it is known.
-#[inline(always)]
-fn common<const L: usize>(
-    w: &Wave<L>,
-    op: &Op<L>,
-    m: &mut Machine<'_>,
-    addresses: &[u64; L],
-    bytes: u64,
-    write: bool,
-) -> Option<Span> {
-    let (low, high) = extent(w, op, addresses);
-    let extent = high.wrapping_sub(low).checked_add(bytes)?;
-    m.span((op.flags >> SLOT_SHIFT) as usize, low, extent, write)
 }
 
 /// A load of `B` bytes a lane.
@@ -107,72 +57,18 @@ impl<const SEG: u8, const B: usize> Run for Load<SEG, B> {
             return Flow::Next;
         }
         if SEG == GLOBAL || SEG == FLAT {
-            let addresses = addresses(w, op);
-            if let Some(span) = common(w, op, m, &addresses, B as u64, false) {
-                if !m.note_global(&addresses, w, B, false, span) {
-                    return Flow::Fail;
+            if let Some(places) = Places::new(w, op) {
+                if let Some(span) = places.span(w, op, m, B as u64, false) {
+                    if m.watches_global(span, false) && !m.note_global(&places.all(), w, B, false, span) {
+                        return Flow::Fail;
+                    }
+                    // SAFETY: every active lane's bytes lie in the span.
+                    unsafe { load_inside::<B, L>(w, op, &places) };
+                    return Flow::Next;
                 }
-                // SAFETY: every active lane's bytes lie in the span.
-                unsafe { load_inside::<B, L>(w, op, &addresses) };
-                return Flow::Next;
             }
         }
         load_slowly::<SEG, B, L>(w, op, m)
-    }
-}
-
-/// # Safety
-/// `B` bytes at the address of every active lane must be accessible.
-#[inline(always)]
-unsafe fn load_inside<const B: usize, const L: usize>(w: &mut Wave<L>, op: &Op<L>, addresses: &[u64; L]) {
-    let index = op.dst.index as usize;
-    if B == 4 && w.exec == Wave::<L>::ALL && addresses[0].is_multiple_of(8) {
-        let mut consecutive = true;
-        for i in 1..L {
-            consecutive &= addresses[i] == addresses[0].wrapping_add(4 * i as u64);
-        }
-        if consecutive {
-            let target = &mut w.v[index];
-            for i in 0..L / 2 {
-                // SAFETY: both words belong to active lanes.
-                let pair = unsafe { memory::load_u64(addresses[0] + 8 * i as u64) };
-                target[2 * i] = pair as u32;
-                target[2 * i + 1] = (pair >> 32) as u32;
-            }
-            return;
-        }
-    }
-    if B >= 8 && w.exec == Wave::<L>::ALL {
-        let rows = &mut w.v[index..index + B / 4];
-        for lane in 0..L {
-            for n in 0..B / 4 {
-                // SAFETY: as the caller promises.
-                rows[n][lane] = unsafe { memory::load_u32(addresses[lane] + 4 * n as u64) };
-            }
-        }
-        return;
-    }
-    for lane in w.active() {
-        match B {
-            1 | 2 => {
-                // SAFETY: as the caller promises.
-                let value = unsafe {
-                    if B == 1 {
-                        u32::from(memory::load_u8(addresses[lane]))
-                    } else {
-                        u32::from(memory::load_u16(addresses[lane]))
-                    }
-                };
-                let target = &mut w.v[index][lane];
-                *target = narrow::<B>(value, *target, op.flags);
-            }
-            _ => {
-                for n in 0..B / 4 {
-                    // SAFETY: as the caller promises.
-                    w.v[index + n][lane] = unsafe { memory::load_u32(addresses[lane] + 4 * n as u64) };
-                }
-            }
-        }
     }
 }
 
@@ -183,46 +79,24 @@ impl<const SEG: u8, const B: usize> Run for Store<SEG, B> {
             return Flow::Next;
         }
         if SEG == GLOBAL || SEG == FLAT {
-            let addresses = addresses(w, op);
-            if let Some(span) = common(w, op, m, &addresses, B as u64, true) {
-                if !m.note_global(&addresses, w, B, true, span) {
-                    return Flow::Fail;
+            if let Some(places) = Places::new(w, op) {
+                if let Some(span) = places.span(w, op, m, B as u64, true) {
+                    if m.watches_global(span, true) && !m.note_global(&places.all(), w, B, true, span) {
+                        return Flow::Fail;
+                    }
+                    // SAFETY: every active lane's bytes lie in the span, which is writable.
+                    unsafe { store_inside::<B, L>(w, op, &places) };
+                    return Flow::Next;
                 }
-                // SAFETY: every active lane's bytes lie in the span, which is writable.
-                unsafe { store_inside::<B, L>(w, op, &addresses) };
-                return Flow::Next;
             }
         }
         store_slowly::<SEG, B, L>(w, op, m)
     }
 }
 
-/// # Safety
-/// `B` bytes at the address of every active lane must be accessible and writable.
-#[inline(always)]
-unsafe fn store_inside<const B: usize, const L: usize>(w: &Wave<L>, op: &Op<L>, addresses: &[u64; L]) {
-    let shift = if op.flags & flags::D16_HI != 0 { 16 } else { 0 };
-    for lane in w.active() {
-        let address = addresses[lane];
-        // SAFETY: as the caller promises.
-        unsafe {
-            match B {
-                1 => memory::store_u8(address, (word(w, op, 1, 0, lane) >> shift) as u8),
-                2 => memory::store_u16(address, (word(w, op, 1, 0, lane) >> shift) as u16),
-                _ => {
-                    for n in 0..B / 4 {
-                        memory::store_u32(address + 4 * n as u64, word(w, op, 1, n as u16, lane));
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The active lane whose address is the last before `end`: the one that touches what ends there.
 pub(crate) fn find_lane<const L: usize>(w: &Wave<L>, op: &Op<L>, end: u64) -> Option<usize> {
-    let addresses = addresses(w, op);
-    w.active().filter(|&lane| addresses[lane] < end).max_by_key(|&lane| addresses[lane])
+    w.active().filter(|&lane| address(w, op, lane) < end).max_by_key(|&lane| address(w, op, lane))
 }
 
 /// Where one lane's access goes: all the cases there are.
@@ -236,7 +110,7 @@ fn target<const SEG: u8, const L: usize>(w: &Wave<L>, op: &Op<L>, lane: usize, b
         }
         BUFFER => buffer_target(w, op, lane, bytes),
         _ => {
-            let address = addresses(w, op)[lane];
+            let address = address(w, op, lane);
             match (address >> 32) as u32 {
                 SHARED_APERTURE if SEG == FLAT => Target::Lds(address as u32),
                 PRIVATE_APERTURE if SEG == FLAT => Target::Private(address as u32),
