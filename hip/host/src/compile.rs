@@ -4,6 +4,8 @@
 //! Arithmetic is as written: no contraction into fused multiply-adds unless asked for (`-ffp-contract=fast`), which
 //! HIP does by default, so that results can be compared with a reference bit for bit where that makes sense.
 
+#[cfg(feature = "emulator")]
+pub(crate) mod amd;
 mod compiler;
 mod options;
 mod workspace;
@@ -135,7 +137,7 @@ pub fn compile(request: &CompileRequest) -> Result<Object, CompileError> {
     let include = [format!("-I{HEADERS}"), format!("-I{DEVICE}")];
     let (done, text) = run(&["-E", "-x", "c++", &include[0], &include[1], "-include", "hip_host.h", "source.hip"])?;
     if !done {
-        return Err(failed(request, log));
+        return Err(failed(request, "the embedded device", log));
     }
     let text = String::from_utf8_lossy(&text);
 
@@ -162,7 +164,7 @@ pub fn compile(request: &CompileRequest) -> Result<Object, CompileError> {
             break;
         }
     }
-    Err(failed(request, log))
+    Err(failed(request, "the embedded device", log))
 }
 
 /// What an object depends on beside its request: the device's headers, the scanner, the flags, the compiler, the processor.
@@ -181,8 +183,8 @@ pub fn fingerprint() -> Result<String, CompileError> {
     Ok(format!("{:032x}-{level}", hash.value()))
 }
 
-fn failed(request: &CompileRequest, log: String) -> CompileError {
-    let message = format!("`{}` does not compile for the embedded device; the compiler's words follow", request.name);
+fn failed(request: &CompileRequest, target: &str, log: String) -> CompileError {
+    let message = format!("`{}` does not compile for {target}; the compiler's words follow", request.name);
     CompileError { message, log, reason: CompileFailure::Source }
 }
 

@@ -15,6 +15,7 @@
 
 mod abi;
 mod checked;
+mod clang;
 mod clock;
 mod code;
 mod command;
@@ -39,6 +40,7 @@ mod target;
 mod task;
 
 pub use abi::table;
+pub use clang::Clang;
 pub use compile::{compile, fingerprint, CompileError, CompileFailure, CompileRequest, Object};
 pub use config::{configure, options, Options};
 pub use exec::Order;

@@ -1,5 +1,6 @@
 //! hipRTC on the embedded device: programs, their options and logs, over `compile`. Code is made for this very
-//! processor (`-march=native`), since it runs where it is compiled, and checked when the device is.
+//! processor (`-march=native`), since it runs where it is compiled, and checked when the device is; or for an AMD GPU, where one is
+//! emulated here and asked for by its architecture.
 
 use crate::compile::{compile, CompileFailure, CompileRequest, Object};
 use crate::handles::Handles;
@@ -55,7 +56,8 @@ impl Program {
     fn compile(&self, options: &[String]) -> Outcome {
         let mut state = self.state();
         let mut words: Vec<&str> = options.iter().map(String::as_str).collect();
-        if std::env::var_os("HIP_HOST_MARCH").is_none() {
+        let emulated = emulated_arch(&words)?;
+        if emulated.is_none() && std::env::var_os("HIP_HOST_MARCH").is_none() {
             // First, so that an option of the caller's counts more.
             words.insert(0, "-march=native");
         }
@@ -70,7 +72,14 @@ impl Program {
             checked: wants_checks(&words)?,
             name_expressions: &expressions,
         };
-        let (compiled, outcome) = match compile(&request) {
+        let made = match &emulated {
+            None => compile(&request),
+            #[cfg(feature = "emulator")]
+            Some(arch) => crate::compile::amd::compile(&request, arch),
+            #[cfg(not(feature = "emulator"))]
+            Some(_) => return Err(hiprtcResult::HIPRTC_ERROR_INVALID_OPTION),
+        };
+        let (compiled, outcome) = match made {
             Ok(Object { image, lowered, log, .. }) => {
                 let named =
                     lowered.into_iter().filter_map(|(expression, name)| Some((expression, CString::new(name).ok()?)));
@@ -91,19 +100,48 @@ impl Program {
     }
 }
 
+/// The architecture that the options name.
+fn named_arch<'a>(options: &[&'a str]) -> Option<&'a str> {
+    let names = ["--offload-arch", "--gpu-architecture"];
+    options.iter().enumerate().rev().find_map(|(n, word)| {
+        let rest = names.iter().find_map(|name| word.strip_prefix(name))?;
+        match rest.strip_prefix('=') {
+            Some(arch) => Some(arch),
+            None => options.get(n + 1).copied().filter(|_| rest.is_empty()),
+        }
+    })
+}
+
+fn configured() -> Outcome<&'static config::Options> {
+    config::options().map_err(|why| {
+        log::error!("hiprtcCompileProgram: {why}");
+        hiprtcResult::HIPRTC_ERROR_INTERNAL_ERROR
+    })
+}
+
+/// The architecture to compile for, where it is that of an emulated device of this process: the one among the options, or else
+/// that of the thread's current device. Other GPUs are none of ours, and get code for the processor, as ever.
+fn emulated_arch(options: &[&str]) -> Outcome<Option<String>> {
+    let devices = &configured()?.targets;
+    match named_arch(options) {
+        Some(name) => {
+            let base = name.split(':').next().unwrap_or_default();
+            let known = devices.iter().any(|target| target.is_emulated() && target.to_string() == base);
+            Ok(known.then(|| name.to_owned()))
+        }
+        None if devices.iter().any(|target| target.is_emulated()) => {
+            let device = crate::device::current().map_err(|_| hiprtcResult::HIPRTC_ERROR_INTERNAL_ERROR)?;
+            Ok(device.target.is_emulated().then(|| device.arch().to_owned()))
+        }
+        None => Ok(None),
+    }
+}
+
 /// The architecture among the options decides (`host:checked+`), else the device as it is configured.
 fn wants_checks(options: &[&str]) -> Outcome<bool> {
-    let names = ["--offload-arch=", "--gpu-architecture="];
-    let architecture = options.iter().rev().find_map(|word| names.iter().find_map(|name| word.strip_prefix(name)));
-    match architecture {
+    match named_arch(options) {
         Some(name) if name == "host" || name.starts_with("host:") => Ok(name.contains("checked+")),
-        _ => {
-            let configured = config::options().map_err(|why| {
-                log::error!("hiprtcCompileProgram: {why}");
-                hiprtcResult::HIPRTC_ERROR_INTERNAL_ERROR
-            })?;
-            Ok(configured.checked)
-        }
+        _ => Ok(configured()?.checked),
     }
 }
 

@@ -34,6 +34,36 @@ pub(super) const DEVICE_HEADERS: &[(&str, &str)] = device_headers![
     "hip_host/wave.h",
 ];
 
+/// The headers for emulated GPUs.
+#[cfg(feature = "emulator")]
+const AMD_HEADERS: &[(&str, &str)] = device_headers![
+    "hip_amd.h",
+    "hip_amd/atomics.h",
+    "hip_amd/ids.h",
+    "hip_amd/math.h",
+    "hip_amd/wave.h",
+    "hip_host/integer.h",
+    "hip_host/vector_types.h",
+];
+
+/// Names under which kernels may ask for what `hip_amd.h`, which comes before everything, has already.
+#[cfg(feature = "emulator")]
+const AMD_FORWARDED: &[&str] = &[
+    "hip/hip_runtime.h",
+    "hip/hip_runtime_api.h",
+    "hip/hip_vector_types.h",
+    "hip/math_functions.h",
+    "hip/device_functions.h",
+    "assert.h",
+    "cassert",
+    "math.h",
+    "cmath",
+    "stddef.h",
+    "cstddef",
+    "stdint.h",
+    "cstdint",
+];
+
 /// Headers that are there to be asked for: the name, and the one it stands for.
 const FORWARDED: &[(&str, &str)] = &[
     ("hip/hip_runtime.h", "hip_host.h"),
@@ -105,6 +135,18 @@ impl Workspace {
         }
         for (name, target) in FORWARDED {
             self.header(folder, name, &format!("#include \"{target}\"\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the headers for emulated GPUs into `folder`.
+    #[cfg(feature = "emulator")]
+    pub fn amd_headers(&self, folder: &str) -> Result<(), CompileError> {
+        for (name, text) in AMD_HEADERS {
+            self.header(folder, name, text)?;
+        }
+        for name in AMD_FORWARDED {
+            self.header(folder, name, "#include \"hip_amd.h\"\n")?;
         }
         Ok(())
     }

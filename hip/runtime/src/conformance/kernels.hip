@@ -222,7 +222,8 @@ extern "C" __global__ void contend(int* i32, unsigned* u32, unsigned long long* 
     atomicExch(&u32[5], i | 0x80000000u);
     atomicAdd(&u64[0], 0x100000001ull);
     atomicMax(&u64[1], (unsigned long long)i << 33);
-    unsigned long long seen = u64[2];
+    // Read as an atomic too: a plain load would race with the others.
+    unsigned long long seen = atomicCAS(&u64[2], 0ull, 0ull);
     for (;;) {
         unsigned long long found = atomicCAS(&u64[2], seen, seen + 3);
         if (found == seen) break;
@@ -237,7 +238,7 @@ extern "C" __global__ void contend_halves(unsigned short* counters) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned index = i % 4;
     unsigned* word = (unsigned*)counters + index / 2;
-    unsigned shift = 16 * (index % 2), seen = *word;
+    unsigned shift = 16 * (index % 2), seen = atomicCAS(word, 0u, 0u);
     for (;;) {
         unsigned half = ((seen >> shift) + 1) & 0xffffu;
         unsigned found = atomicCAS(word, seen, (seen & ~(0xffffu << shift)) | (half << shift));
