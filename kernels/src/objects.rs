@@ -66,7 +66,11 @@ pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
             return Ok(Object { bytes, origin: Origin::Embedded(image.target) });
         }
     }
-    if platform.kind() == PlatformKind::Amd || device.is_emulated() {
+    if device.is_emulated() {
+        // Nobody needs a ROCm for an emulated GPU; its compiler is asked where there is no clang.
+        return compiled(module, device.arch(), [by_clang, by_run_time]);
+    }
+    if platform.kind() == PlatformKind::Amd {
         return for_arch(module, device.arch());
     }
     // The launch layer keeps to small grids, so that the embedded device need not compile every kernel a second time for huge
@@ -84,49 +88,67 @@ pub fn for_device(device: &Device, module: &Module) -> Result<Object> {
 /// The code object of a module for an AMD GPU that need not be here: from the disk cache, or compiled now and kept.
 /// `arch` is as a device reports it, or a target's name.
 pub fn for_arch(module: &Module, arch: &str) -> Result<Object> {
+    compiled(module, arch, [by_run_time, by_clang])
+}
+
+/// One way to have an object: kept from before, or made now. The error says why not, and begins with who was asked.
+type Way = fn(&Module, &Arch, &str) -> std::result::Result<Object, String>;
+
+/// The object by the first of two ways that leads to one.
+fn compiled(module: &Module, arch: &str, ways: [Way; 2]) -> Result<Object> {
     let parsed = Arch::parse(arch).map_err(Error::refused)?;
-    let no_run_time = match Compiler::amd() {
-        Ok(compiler) if !parsed.is_generic() => {
-            let version = format!("{:?}", compiler.version());
-            let flags = RUN_TIME_OPTIONS.join(" ");
-            let parts = |arch| [module.source, arch, "amd", &version, "", &flags];
-            // An object for open modes runs in all of them; `compile --warm --arch gfx90a` may have made one.
-            if let Some(object) = kept(module, &[&parts(arch), &parts(parsed.base())]) {
-                return Ok(object);
-            }
-            match run_time(&compiler, module, arch, RUN_TIME_OPTIONS, &parts(arch)) {
-                Ok(object) => return Ok(object),
-                Err(error) => error.to_string(),
+    let mut reasons = Vec::new();
+    for way in ways {
+        match way(module, &parsed, arch) {
+            Ok(object) => return Ok(object),
+            Err(why) => {
+                log::info!("module {} for {arch}: {why}", module.name);
+                reasons.push(why);
             }
         }
-        Ok(_) => "the run-time compiler is not asked for generic targets".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    log::info!("module {} for {arch}: {no_run_time}", module.name);
-    let no_clang = match clang() {
-        Ok(clang) => {
-            let key = clang.key(&parsed);
-            let parts = |arch| [module.source, arch, "clang", &key];
-            if let Some(object) = kept(module, &[&parts(arch), &parts(parsed.base())]) {
-                return Ok(object);
-            }
-            let make = || clang.compile(module.name, module.source, &parsed);
-            match make_and_keep(module, arch, &parts(arch), Origin::Clang(clang.version().to_owned()), make) {
-                Ok(object) => return Ok(object),
-                Err(why) => why,
-            }
-        }
-        Err(why) => why.clone(),
-    };
+    }
     Err(Error::refused(format!(
-        "there are no kernels of module {} for {arch}, and none can be made here. Run-time compiler: {no_run_time}. Compiler: {no_clang}. \
+        "there are no kernels of module {} for {arch}, and none can be made here. {}. \
          Install a ROCm or a clang that knows {}, or use a program built with CANDLE_ROCM_ARCHS={}{}",
         module.name,
+        reasons.join(". "),
         parsed.base(),
         parsed.base(),
-        crate::arch::generic_for(parsed.base())
-            .map_or_else(String::new, |generic| format!(" (or {generic}, from HIP {}.{} on)", GENERIC_SINCE.0, GENERIC_SINCE.1))
+        crate::arch::generic_for(parsed.base()).map_or_else(String::new, |generic| format!(
+            " (or {generic}, from HIP {}.{} on)",
+            GENERIC_SINCE.0, GENERIC_SINCE.1
+        ))
     )))
+}
+
+/// By AMD's run-time compiler.
+fn by_run_time(module: &Module, parsed: &Arch, arch: &str) -> std::result::Result<Object, String> {
+    let failed = |why: &dyn fmt::Display| format!("Run-time compiler: {why}");
+    let compiler = Compiler::amd().map_err(|error| failed(&error))?;
+    if parsed.is_generic() {
+        return Err(failed(&"it is not asked for generic targets"));
+    }
+    let version = format!("{:?}", compiler.version());
+    let flags = RUN_TIME_OPTIONS.join(" ");
+    let parts = |arch| [module.source, arch, "amd", &version, "", &flags];
+    // An object for open modes runs in all of them; `compile --warm --arch gfx90a` may have made one.
+    if let Some(object) = kept(module, &[&parts(arch), &parts(parsed.base())]) {
+        return Ok(object);
+    }
+    run_time(&compiler, module, arch, RUN_TIME_OPTIONS, &parts(arch)).map_err(|error| failed(&error))
+}
+
+/// By a clang on the machine.
+fn by_clang(module: &Module, parsed: &Arch, arch: &str) -> std::result::Result<Object, String> {
+    let clang = clang().map_err(|why| format!("Compiler: {why}"))?;
+    let key = clang.key(parsed);
+    let parts = |arch| [module.source, arch, "clang", &key];
+    if let Some(object) = kept(module, &[&parts(arch), &parts(parsed.base())]) {
+        return Ok(object);
+    }
+    let make = || clang.compile(module.name, module.source, parsed);
+    make_and_keep(module, arch, &parts(arch), Origin::Clang(clang.version().to_owned()), make)
+        .map_err(|why| format!("Compiler: {why}"))
 }
 
 /// The user's cache, opened once a process.
