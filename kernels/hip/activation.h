@@ -3,6 +3,7 @@
 #pragma once
 #include "elementwise.h"
 #include "fast_math.h"
+#include "rounding.h"
 
 // Rounds an intermediate value as the CPU backend does for f8e4m3, and leaves all other dtypes alone.
 template <typename T> DEVICE Compute<T> step(Compute<T> x) {
@@ -29,7 +30,7 @@ template <typename T> struct IsQuick {
 // x / (1 + e^-y)
 template <typename T> DEVICE Compute<T> logistic(Compute<T> x, Compute<T> y) {
     typedef Compute<T> F;
-    if constexpr (IsQuick<T>::value) return over_one_plus(x, exp_rough(-y));
+    if constexpr (IsQuick<T>::value) return product_alone(over_one_plus(x, exp_rough(-y)));
     else return x / step<T>((F)1 + step<T>(exp_(-y)));
 }
 

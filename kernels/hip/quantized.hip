@@ -2,6 +2,7 @@
 // This file is the table of entry points; what they do lives in quantized/, one idea a header. A result's dtype is
 // an argument and not part of a name: it changes one store at the end, and the module would take three times as long to compile.
 #include "portable.h"
+#include "rounding.h"
 #include "quantized/words.h"
 #include "quantized/formats.h"
 #include "quantized/activations.h"

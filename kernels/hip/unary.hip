@@ -5,6 +5,15 @@
 #include "fast_math.h"
 #include "activation.h"
 
+// Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays: signs are looked at in the bits,
+// because LLVM's vectoriser takes `x < 0 ? 0 : x` for a maximum, which makes a positive zero of it (f16 on gfx1100).
+template <typename T> DEVICE Compute<T> relu(Compute<T> x) {
+    typedef Compute<T> F;
+    const bool below = is_negative(x) && x != (F)0;
+    if constexpr (IsSame<T, f8e4m3>::value) return below && x == x ? (F)0 : x;
+    else return below || x != x ? (F)0 : x;
+}
+
 FLOAT_OP(Exp, true, exp_(x))
 FLOAT_OP(Log, true, log_(x))
 FLOAT_OP(Sin, true, sin_(x))
@@ -20,8 +29,7 @@ FLOAT_OP(Sqr, false, x * x)
 FLOAT_OP(Sqrt, false, sqrt_(x))
 FLOAT_OP(Abs, false, abs_(x))
 FLOAT_OP(Sign, false, (F)(x > (F)0) - (F)(x < (F)0))
-// Rust's max takes the number where one side is NaN; float8's keeps the NaN. A negative zero stays.
-FLOAT_OP(Relu, false, x < (F)0 || (x != x && !IsSame<T, f8e4m3>::value) ? (F)0 : x)
+FLOAT_OP(Relu, false, relu<T>(x))
 FLOAT_OP(Sigmoid, !IsQuick<T>::value, logistic<T>(step<T>((F)1), x))
 FLOAT_OP(GeluErf, true, (erf_(x * (F)0.70710678118654752440) + (F)1) * (F)0.5 * x)
 FLOAT_OP(Elu, true, is_negative(x) ? step<T>(step<T>(exp_(x)) - (F)1) * widen(cast<T>(params.first)) : x)

@@ -25,7 +25,7 @@ template <typename F> DEVICE Vec<f32, 8> decode_eight(const u8 *row, u32 place_i
         UNROLL
         for (u32 i = 0; i < 4; i++) {
             const f32 value = scale.scale * byte_minus(word, i, (f32)F::ZERO);
-            out[4 * w + i] = F::HAS_OFFSET ? value + scale.offset : value;
+            out[4 * w + i] = F::HAS_OFFSET ? value + scale.offset : product_alone(value);
         }
     }
     return out;

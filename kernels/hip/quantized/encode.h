@@ -6,21 +6,7 @@
 constexpr u32 ENCODE_THREADS = 64;
 SHARE(ENCODE_THREADS)
 
-// A product that is rounded before anything is added to it or taken from it, as on the CPU; left alone the compiler would
-// fuse the two.
-DEVICE f32 rounded_product(f32 a, f32 b) {
-#if defined(TARGET_NVIDIA)
-    return __fmul_rn(a, b);
-#elif defined(TARGET_AMD)
-#pragma clang fp contract(off)
-    return a * b;
-#else
-    volatile f32 product = a * b;
-    return product;
-#endif
-}
-
-DEVICE void put_half(u8 *at, f32 value) { *(f16 *)at = f32_to_f16(value); }
+DEVICE void put_half(u8 *at, f32 value) { *(f16 *)at = f32_to_f16(product_alone(value)); }
 DEVICE f32 inverse_or_zero(f32 d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
 // The first value of the largest magnitude, with its sign.
