@@ -29,6 +29,10 @@ const VARIABLES: &[&str] = &[
     "HSA_OVERRIDE_GFX_VERSION",
     "HIP_LAUNCH_BLOCKING",
     "HIP_CUDA_QUEUE",
+    "HIP_HOST_ARCH",
+    "HIP_HOST_ACCURACY",
+    "HIP_HOST_ORDER",
+    "HIP_HOST_SWITCH",
     "HIP_HOST_DEVICES",
     "HIP_HOST_WAVE",
     "HIP_HOST_CHECKED",
@@ -90,6 +94,7 @@ fn describe(ordinal: usize, device: Result<Device>) -> Value {
             "ordinal": ordinal,
             "name": device.name(),
             "arch": device.arch(),
+            "emulated": device.is_emulated(),
             "wave_size": limits.wave_size,
             "compute_units": limits.compute_units,
             "memory_bytes": memory.total,
@@ -210,6 +215,9 @@ fn text(info: &Value) -> String {
             device["wave_size"],
             device["compute_units"]
         ));
+        if device["emulated"] == true {
+            lines.push("  emulated: runs AMD's machine code on the CPU, for tests; far slower than a card".to_owned());
+        }
         lines.push(format!("  memory {:.1} GiB, {:.1} GiB free", gib("memory_bytes"), gib("free_bytes")));
         lines.push(format!(
             "  up to {} threads and {} KiB of shared memory a block",

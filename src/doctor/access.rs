@@ -217,9 +217,14 @@ pub fn environment(machine: &Machine) -> Vec<Line> {
         }
     }
     if let Some(value) = machine.variable(hip::PLATFORM_VARIABLE).filter(|value| *value != "amd") {
+        let what = if value.contains("gfx") {
+            "asks for an emulated GPU: AMD's machine code runs on the CPU"
+        } else {
+            "asks for another platform than AMD's"
+        };
         lines.push(Line::warning(
             CHECK,
-            format!("{}={value} asks for another platform than AMD's", hip::PLATFORM_VARIABLE),
+            format!("{}={value} {what}", hip::PLATFORM_VARIABLE),
             format!("`unset {}` to use the GPU", hip::PLATFORM_VARIABLE),
         ));
     }

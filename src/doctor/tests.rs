@@ -249,6 +249,8 @@ fn variables_that_hide_or_slow_are_named() {
     made.has_only(Problem, "environment", "is not a version", "10.3.0");
     made.set("HSA_OVERRIDE_GFX_VERSION", "").set("CANDLE_ROCM_PLATFORM", "host");
     made.has_only(Warning, "environment", "CANDLE_ROCM_PLATFORM=host", "unset");
+    made.set("CANDLE_ROCM_PLATFORM", "gfx1100");
+    made.has_only(Warning, "environment", "emulated GPU", "unset");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The environment variable that forces a platform: `amd`, `host` or `cuda`; or architectures, such as `gfx1100` or
-/// `gfx1100,gfx90a`, for AMD GPUs in software.
+/// `gfx1100,gfx90a`, for AMD GPUs in software, a device each. `host,gfx1100` is the embedded device and an emulated GPU.
 pub const PLATFORM_VARIABLE: &str = "CANDLE_ROCM_PLATFORM";
 
 /// The implementations of HIP that this crate knows.
@@ -80,13 +80,13 @@ impl Platform {
     }
 
     /// The platform of that name, `amd`, `host` or `cuda`, or AMD GPUs in software by their architectures (`gfx1100,gfx90a`: two
-    /// devices). One that cannot start is an error that says what was tried.
+    /// devices; `host,gfx1100`: the embedded device and one). One that cannot start is an error that says what was tried.
     pub fn named(name: &str) -> Result<Self> {
         Self::by_name(name, "the program asked for it")
     }
 
     fn by_name(name: &str, why: &str) -> Result<Self> {
-        if name.trim().starts_with("gfx") {
+        if name.split([',', ';', ' ']).any(|part| part.trim().starts_with("gfx")) {
             // Emulated GPUs are devices of the embedded platform; everything but their code is shared.
             let targets = hip_host::Target::list(name).map_err(Error::refused)?;
             let from_env = hip_host::Options::from_env().map_err(Error::refused)?;
