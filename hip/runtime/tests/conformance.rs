@@ -1,5 +1,6 @@
 //! Runs the conformance suite on a platform: the embedded device with a wave of 32, of 64, and once more in checked mode,
-//! where correct programs must stay silent; or, with `CANDLE_ROCM_PLATFORM=amd`, every GPU of the machine.
+//! where correct programs must stay silent; then the embedded device and two emulated GPUs in one process; or, with
+//! `CANDLE_ROCM_PLATFORM=amd`, every GPU of the machine.
 //!
 //! `cargo test -p hip --test conformance -- graphs` runs the cases whose names contain `graphs`.
 
@@ -7,8 +8,8 @@ use hip::conformance::{run, Case, Done, CASES};
 use hip::Platform;
 use std::process::{Command, ExitCode};
 
-/// Set in the child that repeats the suite in checked mode.
-const CHECKED_PASS: &str = "HIP_CONFORMANCE_CHECKED_PASS";
+/// Set in a child that repeats the suite in another mode.
+const CHILD: &str = "HIP_CONFORMANCE_CHILD";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,8 +36,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let quiet = name != "host" || std::env::var_os(CHECKED_PASS).is_some() || checked_pass(&filters);
-    if failures == 0 && quiet {
+    let alone = name != "host" || std::env::var_os(CHILD).is_some();
+    let again = alone || again("in checked mode", &filters, &[("HIP_HOST_CHECKED", "1")]) & emulated(&filters);
+    if failures == 0 && again {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -85,23 +87,34 @@ fn on_platform(platform: &Platform, cases: &[&Case]) -> usize {
     failures
 }
 
-/// Repeats the suite in checked mode in a process of its own: it must pass, and must not have anything to report.
-fn checked_pass(filters: &[&String]) -> bool {
+/// Repeats the suite in another mode in a process of its own: it must pass, and must not have anything to report.
+fn again(mode: &str, filters: &[&String], variables: &[(&str, &str)]) -> bool {
     let Ok(this) = std::env::current_exe() else { return false };
-    let output = Command::new(this).args(filters).env(CHECKED_PASS, "1").env("HIP_HOST_CHECKED", "1").output();
+    let output = Command::new(this).args(filters).env(CHILD, "1").envs(variables.iter().copied()).output();
     match output {
         Ok(output) => {
             let report = String::from_utf8_lossy(&output.stderr);
-            print!("\nin checked mode:\n{}", String::from_utf8_lossy(&output.stdout));
+            print!("\n{mode}:\n{}", String::from_utf8_lossy(&output.stdout));
             let silent = report.lines().all(|line| line.trim().is_empty());
             if !silent {
-                println!("correct programs must stay silent in checked mode, but it said:\n{report}");
+                println!("correct programs must stay silent {mode}, but it said:\n{report}");
             }
             output.status.success() && silent
         }
         Err(error) => {
-            println!("the checked pass does not start: {error}");
+            println!("the pass {mode} does not start: {error}");
             false
+        }
+    }
+}
+
+/// The embedded device, an emulated GPU with waves of 32 and one with waves of 64, in one process. Needs a clang.
+fn emulated(filters: &[&String]) -> bool {
+    match hip_host::Clang::find() {
+        Ok(_) => again("with emulated GPUs", filters, &[(hip::PLATFORM_VARIABLE, "host,gfx1100,gfx90a")]),
+        Err(why) => {
+            println!("\nno emulated GPUs: {why}");
+            std::env::var_os("CI").is_none()
         }
     }
 }
