@@ -8,6 +8,11 @@ extern "C" __global__ void scale(float *out, const float *in, float factor, unsi
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) out[i] = in[i] * factor;
 }
+// Writes after a while.
+extern "C" __global__ void slow(float *out, volatile unsigned *counter, float value) {
+    for (unsigned i = 0; i < 100000000; i++) *counter = i;
+    out[0] = value;
+}
 "#;
 
 #[test]
@@ -30,10 +35,61 @@ fn a_kernel_is_launched_with_arguments_added_one_by_one() -> Result<(), hip::Err
     let mut first = [0f32; 2];
     stream.memcpy_dtoh(&output.slice(..2), &mut first)?;
     assert_eq!(first, [4., 6.]);
+    let error = stream.memcpy_dtoh(&output, &mut first).expect_err("five elements do not fit into two");
+    assert!(error.to_string().contains("5 elements"), "{error}");
+    assert_eq!(first, [4., 6.]);
     let mut copy = stream.clone_dtod(&output)?;
     stream.memcpy_htod(&[9f32], &mut copy)?;
     stream.memcpy_dtod(&input.slice(3..), &mut copy.slice_mut(3..))?;
     assert_eq!(copy.to_vec()?, [9., 6., 8., 4., 5.]);
+    Ok(())
+}
+
+/// A stream that uses memory of another one comes after the work there, and later work there comes after it.
+#[test]
+fn streams_take_turns_at_memory() -> Result<(), hip::Error> {
+    let device = hip::Platform::named("host")?.device(0)?;
+    let own = cudarc::driver::CudaStream::from(device.new_stream()?);
+    let program = hip::Program::new("slow.hip", SOURCE).for_device(&device);
+    let module = hip::Module::load(&device, hip::Compiler::new(device.platform())?.compile(&program)?)?;
+    let (slow, scale) = (module.function("slow")?, module.function("scale")?);
+    let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
+
+    let mut memory: CudaSlice<f32> = own.alloc_zeros(1)?;
+    let mut counter: CudaSlice<u32> = own.alloc_zeros(1)?;
+    let other = own.fork()?;
+    let write_late = |memory: &mut CudaSlice<f32>, counter: &mut CudaSlice<u32>, value: f32| {
+        let mut launch = other.launch_builder(&slow);
+        launch.arg(memory).arg(counter).arg(&value);
+        // SAFETY: the arguments are the kernel's; all memory lives to the end of the test, which waits for it.
+        unsafe { launch.launch(one) }
+    };
+    // The memory's stream reads what the other one has still to write.
+    write_late(&mut memory, &mut counter, 1.0)?;
+    assert_eq!(own.clone_dtoh(&memory)?, [1.0]);
+    // A kernel here reads it.
+    write_late(&mut memory, &mut counter, 2.0)?;
+    let mut scaled: CudaSlice<f32> = own.alloc_zeros(1)?;
+    let (factor, count) = (10f32, 1u32);
+    let mut launch = own.launch_builder(&scale);
+    launch.arg(&mut scaled).arg(&memory).arg(&factor).arg(&count);
+    // SAFETY: as above.
+    unsafe { launch.launch(one) }?;
+    assert_eq!(own.clone_dtoh(&scaled)?, [20.0]);
+    // Copies that the other stream is asked for come after its kernel.
+    write_late(&mut scaled, &mut counter, 3.0)?;
+    other.memset_zeros(&mut scaled)?;
+    assert_eq!(other.clone_dtoh(&scaled)?, [0.0]);
+    // What was done by address is waited for when the guard is dropped.
+    {
+        let value = 4f32;
+        let (mut address, _guard) = memory.device_ptr(&other);
+        let mut launch = other.launch_builder(&slow);
+        launch.arg(&mut address).arg(&mut counter).arg(&value);
+        // SAFETY: an address is passed like memory, which lives on.
+        unsafe { launch.launch(one) }?;
+    }
+    assert_eq!(own.clone_dtoh(&memory)?, [4.0]);
     Ok(())
 }
 

@@ -148,6 +148,11 @@ impl Device {
         Ok(MemoryInfo { free, total })
     }
 
+    /// Keeps a failure for the next call on this device: for a `Drop`, and for other places that cannot return it.
+    pub fn defer(&self, outcome: Result<()>) {
+        self.0.defer(outcome);
+    }
+
     /// Makes this the calling thread's device, for libraries beside this crate that expect their caller to do so.
     pub fn make_current(&self) -> Result<()> {
         self.0.bind()

@@ -166,14 +166,14 @@ impl RocmDevice {
         CudaStream::of(&self.0.stream).memcpy_dtod(source, target).w()
     }
 
-    /// There for programs written for CUDA. Memory belongs to its stream here, which orders its use without events, so there is
-    /// nothing to turn off.
+    /// There for programs written for CUDA. Memory belongs to its stream here, and events are recorded only where another stream uses
+    /// it, so there is nothing to turn off.
     ///
     /// # Safety
     /// None is needed; it is `unsafe` as Candle's own is.
     pub unsafe fn disable_event_tracking(&self) {}
 
-    /// Whether events order the use of memory: they do not, streams do.
+    /// Whether events of its own order the use of each piece of memory: they do not, streams do.
     pub fn is_event_tracking(&self) -> bool {
         false
     }

@@ -36,22 +36,29 @@ pub struct LaunchArgs<'a> {
     function: &'a CudaFunction,
     pointers: Vec<*mut c_void>,
     sizes: Vec<usize>,
+    /// Other streams that arguments belong to.
+    others: Vec<Stream>,
     borrows: PhantomData<&'a ()>,
 }
 
 impl<'a> LaunchArgs<'a> {
     /// A launch without arguments yet.
     pub fn new(stream: &'a Stream, function: &'a CudaFunction) -> Self {
-        Self { stream, function, pointers: Vec::new(), sizes: Vec::new(), borrows: PhantomData }
+        Self { stream, function, pointers: Vec::new(), sizes: Vec::new(), others: Vec::new(), borrows: PhantomData }
     }
 
-    /// Launches the kernel. Returns when it is submitted, not when it is done.
+    /// Launches the kernel. Returns when it is submitted, not when it is done. Where memory belongs to another stream, the launch waits
+    /// for the work that stream was given so far, and later work there waits for the launch.
     ///
     /// # Safety
     /// As for [`hip::Function::launch`]: the arguments must be the kernel's, and what it touches must stay valid.
     pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<(), DriverError> {
+        for other in &self.others {
+            self.stream.wait_for(other)?;
+        }
         // SAFETY: the caller's promise.
-        unsafe { self.function.launch(self.stream, config.into(), &*self) }
+        unsafe { self.function.launch(self.stream, config.into(), &*self) }?;
+        self.others.iter().try_for_each(|other| other.wait_for(self.stream))
     }
 
     fn push(&mut self, argument: &impl KernelArg) -> &mut Self {
@@ -62,6 +69,9 @@ impl<'a> LaunchArgs<'a> {
 
     fn push_memory<T: DeviceCopy>(&mut self, view: View<'_, T>, argument: &impl KernelArg) -> &mut Self {
         view.keep_in_capture();
+        if view.stream() != self.stream && !self.others.contains(view.stream()) {
+            self.others.push(view.stream().clone());
+        }
         self.push(argument)
     }
 }

@@ -1,7 +1,7 @@
 //! Device memory, owned and borrowed, and the traits by which cudarc's functions take it.
 
 use super::{sys, CudaContext, CudaStream, DriverError};
-use hip::{Buffer, DeviceCopy, View, ViewMut};
+use hip::{Buffer, DeviceCopy, Stream, View, ViewMut};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, RangeBounds};
 
@@ -203,14 +203,27 @@ impl<T: DeviceCopy> CudaViewMut<'_, T> {
     }
 }
 
-/// What keeps an address valid. Work is ordered by streams here, so there is nothing to wait for when it is dropped.
+/// What keeps an address valid. When it is dropped, the memory's own stream waits for the one that used the address.
 #[derive(Debug)]
-pub struct SyncOnDrop<'a>(PhantomData<&'a CudaStream>);
+pub struct SyncOnDrop<'a> {
+    /// The memory's own stream, and the one that uses it; nothing where both are one.
+    streams: Option<(Stream, Stream)>,
+    borrows: PhantomData<&'a CudaStream>,
+}
 
 impl SyncOnDrop<'_> {
     /// A guard that waits for nothing.
     pub fn none() -> Self {
-        Self(PhantomData)
+        Self { streams: None, borrows: PhantomData }
+    }
+}
+
+impl Drop for SyncOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some((own, used)) = &self.streams {
+            // A failure comes out at the next call on the device: nothing can be returned here.
+            own.device().defer(own.wait_for(used));
+        }
     }
 }
 
@@ -252,11 +265,14 @@ pub trait DevicePtrMut<T>: DeviceSlice<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
 }
 
-/// The address of a view, for work on a stream; null when the stream cannot be made to wait for the memory's own.
+/// The address of a view, for work on a stream. Where the stream cannot be made to wait for the memory's own, the next call on the device
+/// says so: cudarc's signature has no place for an error.
 fn address<'a, T: DeviceCopy>(view: View<'_, T>, stream: &CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
     view.keep_in_capture();
-    let ordered = stream.hip_stream().wait_for(view.stream());
-    (ordered.map_or(0, |()| view.ptr().address()), SyncOnDrop::none())
+    let (own, used) = (view.stream(), stream.hip_stream());
+    used.device().defer(used.wait_for(own));
+    let streams = (own != used).then(|| (own.clone(), used.clone()));
+    (view.ptr().address(), SyncOnDrop { streams, borrows: PhantomData })
 }
 
 macro_rules! memory {

@@ -138,9 +138,19 @@ impl CudaStream {
         self.0.zeros(len).map(CudaSlice::from)
     }
 
+    /// Work on memory in the order of this stream: it runs on the memory's own stream, which waits for this one first, and later work
+    /// here waits for it.
+    fn in_order<R>(&self, memory: &Stream, work: impl FnOnce() -> Result<R, DriverError>) -> Result<R, DriverError> {
+        memory.wait_for(&self.0)?;
+        let done = work()?;
+        self.0.wait_for(memory)?;
+        Ok(done)
+    }
+
     /// Sets all bytes to zero.
     pub fn memset_zeros<T: DeviceRepr, Dst: DevicePtrMut<T>>(&self, dst: &mut Dst) -> Result<(), DriverError> {
-        dst.view_mut().zero()
+        let mut dst = dst.view_mut();
+        self.in_order(dst.stream(), || dst.zero())
     }
 
     /// Memory with a copy of the host's.
@@ -158,23 +168,32 @@ impl CudaStream {
         dst: &mut Dst,
     ) -> Result<(), DriverError> {
         let src = src.host();
-        dst.view_mut().slice(..src.len())?.write(src)
+        let mut dst = dst.view_mut().slice(..src.len())?;
+        self.in_order(dst.stream(), || dst.write(src))
     }
 
     /// A copy in the host's memory. Waits for the stream.
     pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(&self, src: &Src) -> Result<Vec<T>, DriverError> {
-        src.view().to_vec()
+        let view = src.view();
+        view.stream().wait_for(&self.0)?;
+        view.to_vec()
     }
 
-    /// Copies a device's memory into the beginning of the host's. Waits for the stream.
+    /// Copies a device's memory into the beginning of the host's, which must not be shorter. Waits for the stream.
     pub fn memcpy_dtoh<T: DeviceRepr, Src: DevicePtr<T>, Dst: HostSlice<T> + ?Sized>(
         &self,
         src: &Src,
         dst: &mut Dst,
     ) -> Result<(), DriverError> {
         let (view, dst) = (src.view(), dst.host_mut());
-        let fits = dst.len().min(view.len());
-        view.read_into(&mut dst[..fits])
+        let (wanted, there) = (view.len(), dst.len());
+        let Some(dst) = dst.get_mut(..wanted) else {
+            return Err(DriverError::refused(format!(
+                "{wanted} elements of a device cannot be copied into {there} of the host; give memory for all, or copy a slice"
+            )));
+        };
+        view.stream().wait_for(&self.0)?;
+        view.read_into(dst)
     }
 
     /// Copies memory into the beginning of other memory.
@@ -184,12 +203,15 @@ impl CudaStream {
         dst: &mut Dst,
     ) -> Result<(), DriverError> {
         let view = src.view();
-        dst.view_mut().slice(..view.len())?.copy_from(view)
+        let mut dst = dst.view_mut().slice(..view.len())?;
+        view.stream().wait_for(&self.0)?;
+        self.in_order(dst.stream(), || dst.copy_from(view))
     }
 
     /// A second copy.
     pub fn clone_dtod<T: DeviceRepr, Src: DevicePtr<T>>(&self, src: &Src) -> Result<CudaSlice<T>, DriverError> {
         let view = src.view();
+        view.stream().wait_for(&self.0)?;
         let mut copy = self.0.alloc(view.len())?;
         copy.copy_from(view)?;
         Ok(copy.into())

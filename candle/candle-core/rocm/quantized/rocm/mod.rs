@@ -76,6 +76,7 @@ impl QRocmStorage {
 
     /// The same, for work on `stream`.
     pub fn device_ptr_with_guard<'a>(&'a self, stream: &'a CudaStream) -> Result<(*const u8, SyncOnDrop<'a>)> {
+        stream.hip_stream().wait_for(self.blocks.stream().hip_stream()).w()?;
         let (address, guard) = self.blocks.device_ptr(stream);
         Ok((address as *const u8, guard))
     }
