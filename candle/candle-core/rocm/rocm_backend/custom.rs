@@ -104,7 +104,7 @@ impl RocmDevice {
         }
         if is_ptx(source) {
             return Err(RocmError::Refused(format!(
-                "module {name} is PTX, NVIDIA's machine language, which no AMD GPU can run; hand over the kernels' source instead (HIP takes CUDA's C++), or let `cargo rocm` build the program"
+                "module {name} is PTX, NVIDIA's machine language, which no AMD GPU can run; hand over the kernels' source instead: HIP takes CUDA's C++"
             ))
             .into());
         }

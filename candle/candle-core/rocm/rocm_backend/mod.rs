@@ -50,11 +50,13 @@ use crate::{CpuStorage, DType, Layout, Result};
 /// want of a GPU is told why, once.
 pub fn is_available() -> bool {
     static TOLD: std::sync::Once = std::sync::Once::new();
-    if std::env::var(hip::PLATFORM_VARIABLE).is_ok_and(|name| !name.trim().is_empty()) {
-        return hip::Platform::detect().is_ok();
-    }
-    let Err(no_gpu) = hip::Platform::named("amd") else { return true };
-    let why = format!("no AMD GPU can be used, so a program that asks whether one is there gets the CPU: {no_gpu}");
+    let asked = std::env::var(hip::PLATFORM_VARIABLE).is_ok_and(|name| !name.trim().is_empty());
+    let (wanted, found) = match asked {
+        true => ("what CANDLE_ROCM_PLATFORM asks for is not there", hip::Platform::detect()),
+        false => ("no AMD GPU can be used", hip::Platform::named("amd")),
+    };
+    let Err(error) = found else { return true };
+    let why = format!("{wanted}, so a program that asks whether a GPU is there gets the CPU: {error}");
     TOLD.call_once(|| match log::max_level() {
         // Without a logger the log would swallow it.
         log::LevelFilter::Off => eprintln!("candle-rocm: {why}"),
