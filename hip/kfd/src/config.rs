@@ -44,7 +44,7 @@ pub fn config() -> Option<&'static Config> {
             match parse(&read) {
                 Ok(config) => config,
                 Err(why) => {
-                    eprintln!("kfd: {why}; no GPU is emulated");
+                    crate::log::say!("kfd: {why}; no GPU is emulated");
                     None
                 }
             }

@@ -3,7 +3,7 @@
 
 use crate::abi::event;
 use crate::device::DeviceMemory;
-use crate::log::log;
+use crate::log::{log, say};
 use crate::queue::aql::Packet;
 use crate::queue::{now, settle_in, signal, Queue};
 use crate::report;
@@ -77,6 +77,13 @@ impl Grid {
                 }
             }
         });
+    }
+
+    /// A thread that worked on it panicked: the launch fails.
+    fn broke(&self) {
+        let failure = Failure { cause: Cause::Trap, message: BROKEN.to_owned(), place: None };
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        self.failed.store(true, Ordering::Relaxed);
     }
 
     fn has_work(&self) -> bool {
@@ -171,7 +178,9 @@ impl Crew {
             };
             grid.helpers.fetch_add(1, Ordering::AcqRel);
             drop(open);
-            grid.work();
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| grid.work())).is_err() {
+                grid.broke();
+            }
             open = self.lock();
             if grid.helpers.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.left.notify_all();
@@ -198,7 +207,7 @@ pub fn fail(queue: &Queue, packet: &Packet, mut failure: Failure) {
         let seconds = state.config.time_limit.unwrap_or_default().as_secs();
         failure.message = format!("{}: it ran for more than {seconds} s (KFD_TIME_LIMIT)", failure.message);
     }
-    eprintln!("vgpu: on {}: {failure}", gpu.card.arch);
+    say!("vgpu: on {}: {failure}", gpu.card.arch);
     let address = failure.place.as_ref().and_then(|place| place.address);
     match failure.cause {
         Cause::Memory | Cause::Jump => {
@@ -215,6 +224,20 @@ pub fn fail(queue: &Queue, packet: &Packet, mut failure: Failure) {
         Cause::Instruction | Cause::Launch => signal::report_error(queue, QUEUE_ILLEGAL_INSTRUCTION),
         Cause::Lds | Cause::Misaligned => signal::report_error(queue, QUEUE_APERTURE),
         _ => signal::report_error(queue, QUEUE_TRAP),
+    }
+}
+
+/// Said where the emulator itself has a fault, which a panic message on standard error describes.
+const BROKEN: &str = "the emulator failed while it ran a kernel; this is a fault of the emulator";
+
+/// The thread of a queue panicked: says so, and tells the runtime, which would otherwise wait for ever.
+pub fn broke(queue: &Queue) {
+    let state = queue.state;
+    let gpu = &state.gpus[queue.gpu];
+    say!("kfd: on {}: {BROKEN}", gpu.card.arch);
+    match queue.is_aql() {
+        true => signal::report_error(queue, QUEUE_TRAP),
+        false => drop(state.events.raise(event::HW_EXCEPTION, [0, 0, 1, gpu.id, 0, 0, 0, 0])),
     }
 }
 

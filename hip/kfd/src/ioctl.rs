@@ -58,9 +58,7 @@ unsafe fn dispatch(state: &'static State, number: u32, argument: *mut libc::c_vo
         0x0b => return state.events.reset(call!(One).id),
         0x0c => {
             let call = call!(WaitEvents);
-            if call.count == 0 {
-                return Err(libc::EINVAL);
-            }
+            listed(call.list, call.count)?;
             // SAFETY: the caller lists that many events there.
             let list = unsafe { std::slice::from_raw_parts_mut(call.list as *mut EventData, call.count as usize) };
             return state.events.wait(call, list);
@@ -73,6 +71,9 @@ unsafe fn dispatch(state: &'static State, number: u32, argument: *mut libc::c_vo
         0x14 => {
             let call = call!(GetApertures);
             let count = state.gpus.len().min(call.count as usize);
+            if count > 0 && call.list == 0 {
+                return Err(libc::EFAULT);
+            }
             for (n, gpu) in state.gpus.iter().enumerate().take(count) {
                 // SAFETY: the caller has room for `count` of them.
                 unsafe { (call.list as *mut Apertures).add(n).write(apertures(gpu.id)) };
@@ -88,6 +89,7 @@ unsafe fn dispatch(state: &'static State, number: u32, argument: *mut libc::c_vo
         0x17 => return state.memory.free(call!(FreeMemory).handle),
         0x18 | 0x19 => {
             let call = call!(MapMemory);
+            listed(call.devices, call.count)?;
             // SAFETY: the caller lists that many numbers there.
             let ids = unsafe { std::slice::from_raw_parts(call.devices as *const u32, call.count as usize) };
             let gpus = ids.iter().try_fold(0, |mask, &id| Ok::<u64, i32>(mask | 1 << state.gpu(id)?))?;
@@ -117,6 +119,15 @@ unsafe fn dispatch(state: &'static State, number: u32, argument: *mut libc::c_vo
         _ => return Err(libc::EINVAL),
     }
     Ok(())
+}
+
+/// Refuses a list of nothing, and one that lies nowhere.
+fn listed(list: u64, count: u32) -> Result<(), i32> {
+    match (count, list) {
+        (0, _) => Err(libc::EINVAL),
+        (_, 0) => Err(libc::EFAULT),
+        _ => Ok(()),
+    }
 }
 
 /// Where generic pointers name local and private memory, as the emulator has it, and what addresses buffers can have: with 47

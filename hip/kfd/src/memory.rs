@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Pages of the memory file are given out in steps of this.
 const GRANULE: u64 = 64 << 10;
+/// Bytes of the sparse file that holds all of it. Offsets are never used again, so this is also what can be asked for in total.
+pub const FILE_BYTES: u64 = 1 << 60;
 /// Offsets in the driver's file.
 pub const DOORBELL_OFFSET: u64 = 1 << 32;
 pub const MMIO_OFFSET: u64 = 2 << 32;
@@ -127,7 +129,14 @@ impl Memory {
                 tables.used[gpu] = used.ok_or(libc::ENOMEM)?;
             }
             let offset = tables.next_offset;
-            tables.next_offset += request.bytes.next_multiple_of(GRANULE);
+            let end = request.bytes.checked_next_multiple_of(GRANULE).and_then(|bytes| offset.checked_add(bytes));
+            let Some(end) = end.filter(|&end| end <= FILE_BYTES) else {
+                if request.flags & flags::VRAM != 0 {
+                    tables.used[gpu] -= request.bytes;
+                }
+                return Err(libc::ENOMEM);
+            };
+            tables.next_offset = end;
             object.offset = Some(offset);
             request.mmap_offset = offset;
         }
@@ -259,6 +268,15 @@ mod tests {
         memory.free(first.handle).unwrap();
         assert_eq!(memory.available(0), 1 << 20);
         assert_eq!(memory.free(first.handle), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn what_no_file_can_hold_is_refused() {
+        let memory = memory();
+        for bytes in [u64::MAX, u64::MAX - 4096, FILE_BYTES] {
+            assert_eq!(memory.allocate(0, &mut request(0, bytes, flags::WRITABLE)), Err(libc::ENOMEM), "{bytes:#x}");
+        }
+        memory.allocate(0, &mut request(0x10000, 4096, flags::WRITABLE)).unwrap();
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub fn state() -> Option<&'static State> {
     let made = match State::new(config) {
         Ok(state) => Box::into_raw(Box::new(state)),
         Err(why) => {
-            eprintln!("kfd: the emulated driver cannot start: {why}");
+            crate::log::say!("kfd: the emulated driver cannot start: {why}");
             return None;
         }
     };
@@ -115,7 +115,7 @@ impl State {
             .collect();
         let kfd = memory_file("kfd", 4 << 32)?;
         // Sparse: offsets are never used twice, so that what was freed is gone.
-        let render = memory_file("render", 1 << 60)?;
+        let render = memory_file("render", crate::memory::FILE_BYTES as i64)?;
         let inodes = [inode(&kfd)?, inode(&render)?];
         let memory = Memory::new(render.try_clone()?, gpus.iter().map(|gpu| gpu.memory).collect());
         let tree = Tree::new(&gpus, machine);

@@ -68,8 +68,11 @@ pub unsafe extern "C" fn amdgpu_device_initialize(
 /// # Safety
 /// As in libdrm.
 #[no_mangle]
-pub unsafe extern "C" fn amdgpu_device_deinitialize(_handle: *mut c_void) -> c_int {
-    0
+pub unsafe extern "C" fn amdgpu_device_deinitialize(handle: *mut c_void) -> c_int {
+    match gpu(handle) {
+        Some(_) => 0,
+        None => super::next!(c"amdgpu_device_deinitialize" as fn(*mut c_void) -> c_int, handle; or -libc::EINVAL),
+    }
 }
 
 /// # Safety
@@ -77,17 +80,22 @@ pub unsafe extern "C" fn amdgpu_device_deinitialize(_handle: *mut c_void) -> c_i
 #[no_mangle]
 pub unsafe extern "C" fn amdgpu_get_marketing_name(handle: *mut c_void) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let Some(state) = state() else { return std::ptr::null() };
+    let (Some(state), Some(_)) = (state(), gpu(handle)) else {
+        return super::next!(c"amdgpu_get_marketing_name" as fn(*mut c_void) -> *const c_char, handle; or std::ptr::null());
+    };
     let names =
         NAMES.get_or_init(|| state.gpus.iter().map(|gpu| CString::new(gpu.card.name).unwrap_or_default()).collect());
-    (handle as usize).checked_sub(1).and_then(|n| names.get(n)).map_or(std::ptr::null(), |name| name.as_ptr())
+    names.get(handle as usize - 1).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
 /// # Safety
 /// As in libdrm.
 #[no_mangle]
 pub unsafe extern "C" fn amdgpu_query_gpu_info(handle: *mut c_void, info: *mut u8) -> c_int {
-    let Some(gpu) = gpu(handle) else { return -libc::EINVAL };
+    let Some(gpu) = gpu(handle) else {
+        return super::next!(
+            c"amdgpu_query_gpu_info" as fn(*mut c_void, *mut u8) -> c_int, handle, info; or -libc::EINVAL);
+    };
     // SAFETY: the caller's structure has that many bytes.
     let info = unsafe { std::slice::from_raw_parts_mut(info, INFO_BYTES) };
     info.fill(0);
@@ -99,7 +107,10 @@ pub unsafe extern "C" fn amdgpu_query_gpu_info(handle: *mut c_void, info: *mut u
 /// # Safety
 /// As in libdrm.
 #[no_mangle]
-pub unsafe extern "C" fn amdgpu_device_get_fd(_handle: *mut c_void) -> c_int {
+pub unsafe extern "C" fn amdgpu_device_get_fd(handle: *mut c_void) -> c_int {
     static RENDER: OnceLock<c_int> = OnceLock::new();
+    if gpu(handle).is_none() {
+        return super::next!(c"amdgpu_device_get_fd" as fn(*mut c_void) -> c_int, handle; or -1);
+    }
     *RENDER.get_or_init(|| state().map_or(-1, |state| state.open(Node::Render)))
 }

@@ -98,6 +98,8 @@ pub fn create(state: &'static State, request: &mut CreateQueue) -> Result<(), i3
     };
     if !request.ring_bytes.is_power_of_two()
         || request.ring_bytes < 1024
+        || request.ring == 0
+        || !request.ring.is_multiple_of(64)
         || request.read_pointer == 0
         || request.write_pointer == 0
     {
@@ -136,7 +138,12 @@ pub fn create(state: &'static State, request: &mut CreateQueue) -> Result<(), i3
     drop(running);
     if !state.queues.watched.swap(true, Ordering::Relaxed) {
         let watcher = thread::Builder::new().name("kfd watcher".to_owned());
-        watcher.spawn(move || state.queues.watch(state)).map_err(|_| libc::ENOMEM)?;
+        if watcher.spawn(move || state.queues.watch(state)).is_err() {
+            // The next queue tries again; without a watcher nothing would wake this one.
+            state.queues.watched.store(false, Ordering::Relaxed);
+            let _ = state.queues.destroy(id as u32);
+            return Err(libc::ENOMEM);
+        }
     }
     request.queue_id = id as u32;
     request.doorbell_offset = DOORBELL_OFFSET + 8 * id as u64;
@@ -211,7 +218,11 @@ impl Queue {
             let idle = last.elapsed();
             match step {
                 Ok(Step::Done) => last = Instant::now(),
-                Ok(Step::Failed) | Err(_) => break,
+                Ok(Step::Failed) => break,
+                Err(_) => {
+                    crate::dispatch::broke(self);
+                    break;
+                }
                 // The next packet of a burst comes within microseconds. Who waits longer sleeps, which on a busy machine is also the
                 // shortest way to be woken.
                 Ok(Step::Empty | Step::Waiting) if idle < BURST => std::hint::spin_loop(),
@@ -243,6 +254,11 @@ impl Queue {
         self.next.store(next, Ordering::Relaxed);
         // SAFETY: the program keeps its read index while the queue is there.
         unsafe { AtomicU64::from_ptr(self.read as *mut u64) }.store(next, Ordering::Release);
+    }
+
+    /// Whether it takes packets with kernels, and not with copies.
+    pub fn is_aql(&self) -> bool {
+        self.kind == Kind::Aql
     }
 
     /// `amd_queue_t` of an AQL queue.

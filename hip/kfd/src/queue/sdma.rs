@@ -34,7 +34,7 @@ pub fn step(queue: &Queue) -> Step {
         }
         Ok(_) => Step::Waiting,
         Err(Bad(why)) => {
-            eprintln!("kfd: a copy engine stops: {why}");
+            crate::log::say!("kfd: a copy engine stops: {why}");
             let gpu = queue.state.gpus[queue.gpu].id;
             queue.state.events.raise(crate::abi::event::MEMORY, crate::dispatch::memory_payload(gpu, 0, false));
             Step::Failed
