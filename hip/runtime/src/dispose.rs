@@ -23,7 +23,7 @@ pub(crate) enum Resource {
 impl DeviceInner {
     /// Gives something back. It is gone also when this fails.
     pub(crate) fn release(&self, resource: Resource) -> Result<()> {
-        if !crate::exit::gone(&self.platform, resource) {
+        if !crate::exit::still_open(&self.platform, resource) {
             return Ok(());
         }
         // The handle names its device; should the switch fail, giving it back is still worth trying.

@@ -49,8 +49,8 @@ pub(crate) fn made(platform: &Platform, resource: Resource) {
 
 static STARTED_BY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// A stream or an event is about to be given back. False when the end of the process has done so already.
-pub(crate) fn gone(platform: &Platform, resource: Resource) -> bool {
+/// Something is about to be given back. False when the end of the process has done so already.
+pub(crate) fn still_open(platform: &Platform, resource: Resource) -> bool {
     if platform.kind() != PlatformKind::Amd {
         return true;
     }
