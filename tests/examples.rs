@@ -49,7 +49,7 @@ macro_rules! examples {
 examples! {
     hello_tensor "01-hello-tensor" [
         "platform host",
-        "Tensor[[2, 2], f32, rocm:0]",
+        "Tensor[[2, 2], f32, cuda:0]",
         "the sum of the product is 83",
         "CPU says the same",
         "Cpu here",
@@ -86,7 +86,7 @@ examples! {
     ]
     safetensors "05-safetensors" [
         "7.3 million elements",
-        "[4096, 256] F16 on Rocm { gpu_id: 0 }",
+        "[4096, 256] F16 on Cuda { gpu_id: 0 }",
         "close to \"he\": she",
         "saved as bf16: 2.0 MiB",
     ]
@@ -100,8 +100,8 @@ examples! {
         "wave 32",
         "rocm:1 is",
         "wave 64",
-        "the result is on Rocm { gpu_id: 1 }",
-        "joined on Rocm { gpu_id: 0 }",
+        "the result is on Cuda { gpu_id: 1 }",
+        "joined on Cuda { gpu_id: 0 }",
         "without to_device: device mismatch in add",
     ]
     custom_kernel "08-custom-kernel" [
