@@ -77,10 +77,13 @@ template <typename T> DEVICE void attend_rows(const AttentionArguments &all, u32
     const TileRows rows(all, height);
     if (rows.split > 0) return;
     const u32 head = rows.first_head / shape.group;
+    if (thread_x() == 0 && rows.count > 0) {
+        const KeyRange seen = keys_seen(shape.pack.quotient(rows.first), shape.pack.quotient(rows.first + rows.count - 1), rows.sequence, shape);
+        check_pages<1>(seen.first, seen.end, rows.sequence, shape, all.extra);
+    }
     for (u32 r = thread_x(); r < rows.count; r += threads) {
         const QueryRow row = query_row(rows.first + r, rows.first_head, rows.sequence, shape);
         const KeyRange range = keys_seen(row.query, row.query, rows.sequence, shape);
-        if (r == 0) check_pages<1>(0, range.end, rows.sequence, shape, all.extra);
         attend_row(row, query_rows<const T>(all.q, shape.q, rows.sequence, rows.packed).at(row),
                    query_rows<T>(all.out, shape.out, rows.sequence, rows.packed).at(row), range,
                    key_rows<T>(all.k, shape.k, head, rows.sequence, all),

@@ -17,7 +17,8 @@ struct RowStrides {
 };
 SHARE_LAYOUT(RowStrides, batch, head, row)
 
-// Strides count elements. Rows of all but the mask begin at multiples of 16 bytes and are whole pieces of 16 bytes. Positions stay below 2^30, so that sums of three fit into an i32.
+// Strides count elements. Rows of all but the mask begin at multiples of 16 bytes and are whole pieces of 16 bytes.
+// Sequences have fewer than 2^29 rows, offsets stay within 2^29 and windows within 2^30, so that their sums fit into an i32.
 struct AttentionShape {
     u32 queries, keys;    // rows of a sequence; of the longest one where they differ
     u32 depth, width;     // elements of a row of q and k; of a row of v and of the result
@@ -296,8 +297,8 @@ template <typename T> DEVICE void zero_rest(const AttentionArguments &all) {
     const u32 *starts = global(all.extra.query_starts), total = shape.total_queries;
     const u32 begin = min_of(starts[0], total), end = max_of(min_of(starts[shape.batches], total), begin);
     const u32 rest = begin + (total - end), first_head = block_y() * shape.pack.divisor;
-    for (u32 r = block_x(); r < rest * shape.pack.divisor; r += grid_x()) {
-        const u32 row = r / shape.pack.divisor, head = first_head + r % shape.pack.divisor;
+    for (u64 r = block_x(); r < (u64)rest * shape.pack.divisor; r += grid_x()) {
+        const u32 row = (u32)(r / shape.pack.divisor), head = first_head + (u32)(r % shape.pack.divisor);
         T *at = global((T *)all.out) + head * shape.out.head + (row < begin ? row : end + (row - begin)) * shape.out.row;
         for (u32 d = thread_x(); d < shape.width; d += ATTENTION_THREADS) at[d] = T();
         if (all.extra.lse != nullptr && thread_x() == 0) {

@@ -83,8 +83,10 @@ impl AttentionOptions<'_> {
 
 /// Elements that a row of q, k or v may have.
 const LONGEST_ROW: usize = 512;
-/// Rows of a sequence: sums of three positions stay within an i32.
-const MOST_ROWS: usize = 1 << 30;
+/// Rows of a sequence are fewer, and offsets at most so many, so that sums of positions stay within an i32.
+const MOST_ROWS: usize = 1 << 29;
+/// A window this wide shows every key to every query.
+const WIDEST_WINDOW: usize = 2 * MOST_ROWS;
 
 const MASK_F32: u32 = 1;
 const MASK_OWN: u32 = 2;
@@ -263,7 +265,7 @@ impl Kernels {
         };
         let mask_strides = mask.as_ref().map_or([0; 4], operands::broadcast_strides);
         let window = options.window;
-        let limit = |keys: Option<usize>| keys.map_or(MOST_ROWS, |keys| keys.min(MOST_ROWS)) as i32;
+        let limit = |keys: Option<usize>| keys.map_or(WIDEST_WINDOW, |keys| keys.min(WIDEST_WINDOW)) as i32;
         let shape = AttentionShape {
             queries: sizes.queries as u32,
             keys: sizes.keys as u32,
@@ -394,6 +396,11 @@ fn check(
         return refuse(format!(
             "the last dimension of the result must be contiguous, but its strides are {:?}",
             out.strides()
+        ));
+    }
+    if depth == 0 || width == 0 {
+        return refuse(format!(
+            "heads of {depth} elements of q and k and {width} of v; there must be at least one each"
         ));
     }
     if depth.max(width) > LONGEST_ROW {

@@ -27,6 +27,15 @@ impl Rows {
             return Ok(Self { address, strides: row_strides(dims, tensor.strides()), length: dims[3], _copy: None });
         }
         let (dtype, stream, count) = (tensor.dtype(), tensor.stream(), tensor.count());
+        if count == 0 {
+            // No row is ever read.
+            return Ok(Self {
+                address,
+                strides: row_strides(&[0; 4], &[0; 4]),
+                length: padded(dtype, dims[3]),
+                _copy: None,
+            });
+        }
         let (rows, length) = (dims[..3].iter().product::<usize>(), padded(dtype, dims[3]));
         let mut copy = stream.alloc::<u8>(count * dtype.size())?;
         kernels.copy(tensor, &mut Output::new(&mut copy, dtype, 0, count)?)?;

@@ -442,14 +442,19 @@ fn refused(bench: &Bench) {
     assert!(refusal(&q, &q, &masked).contains("broadcast"));
     let capped = AttentionOptions { softcap: Some(0.0), ..options };
     assert!(refusal(&q, &q, &capped).contains("softcap"));
-    // Nothing to attend to, and nobody who attends.
+    assert!(refusal(&tensor([1, 1, 2, 0]), &tensor([1, 1, 2, 0]), &options).contains("at least one"));
+    // Nothing to attend to, and nobody who attends; heads that are whole pieces of 16 bytes, and others.
+    for depth in [5, 8] {
+        let (q, none) = (tensor([1, 3, 4, depth]), tensor([1, 3, 0, depth]));
+        let mut out = bench.contiguous(&vec![1f32; q.dims.iter().product()], &q.dims);
+        bench
+            .kernels
+            .attention(&q.operand(), &none.operand(), &none.operand(), &options, &mut out.operand_mut(), None)
+            .expect("zeros");
+        assert!(out.download::<f32>().iter().all(|&x| x == 0.0));
+    }
     let mut out = tensor([1, 3, 4, 8]);
     let none = tensor([1, 3, 0, 8]);
-    bench
-        .kernels
-        .attention(&q.operand(), &none.operand(), &none.operand(), &options, &mut out.operand_mut(), None)
-        .expect("zeros");
-    assert!(out.download::<f32>().iter().all(|&x| x == 0.0));
     let nan = AttentionOptions { nan_rows: true, ..options };
     bench
         .kernels
