@@ -83,9 +83,9 @@ fn streams_take_turns_at_memory() -> Result<(), hip::Error> {
     // What was done by address is waited for when the guard is dropped.
     {
         let value = 4f32;
-        let (mut address, _guard) = memory.device_ptr(&other);
+        let (address, _guard) = memory.device_ptr(&other);
         let mut launch = other.launch_builder(&slow);
-        launch.arg(&mut address).arg(&mut counter).arg(&value);
+        launch.arg(&address).arg(&mut counter).arg(&value);
         // SAFETY: an address is passed like memory, which lives on.
         unsafe { launch.launch(one) }?;
     }
