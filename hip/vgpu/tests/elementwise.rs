@@ -174,3 +174,28 @@ extern "C" __global__ void sums(const u32* x, u32* out, u32 rounds) {
         }
     }
 }
+
+/// Atomics that the host sees: on some targets caches are written back and forgotten around them.
+#[test]
+fn a_counter_that_the_whole_system_sees() {
+    if clang().is_none() {
+        return;
+    }
+    let source = r#"
+extern "C" __global__ void count(u32* counter, u32* tickets) {
+    u32 ticket = __hip_atomic_fetch_add(counter, 3u, __ATOMIC_SEQ_CST, __HIP_MEMORY_SCOPE_SYSTEM);
+    __hip_atomic_store(tickets + ticket / 3, ticket, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+}"#;
+    for arch in Arch::ALL {
+        let object = Object::load(&hip(arch, source)).unwrap();
+        let kernel = object.kernel("count").unwrap();
+        let mut memory = Buffers::new();
+        let (counter, tickets) = (memory.from_slice(&[0u32]), memory.from_slice(&[u32::MAX; 256]));
+        let arguments = memory.from_slice(&[counter, tickets]);
+        let launch = Launch::new(&kernel, [2, 1, 1], [128, 1, 1], 0, arguments).unwrap();
+        launch.run(&mut Worker::new(), &memory).unwrap_or_else(|failure| panic!("{arch}: {failure}"));
+        assert_eq!(memory.read::<u32>(counter, 1).unwrap(), [768], "{arch}");
+        let expected: Vec<u32> = (0..256).map(|n| 3 * n).collect();
+        assert_eq!(memory.read::<u32>(tickets, 256).unwrap(), expected, "{arch}");
+    }
+}
