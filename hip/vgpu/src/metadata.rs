@@ -43,6 +43,13 @@ pub struct KernelInfo {
     pub arguments: Vec<Argument>,
 }
 
+impl KernelInfo {
+    /// The byte behind the last argument. Numbers of damaged metadata may be of any size.
+    pub(crate) fn arguments_end(&self) -> usize {
+        self.arguments.iter().map(|argument| argument.offset.saturating_add(argument.size)).max().unwrap_or(0)
+    }
+}
+
 /// How deep the metadata may nest. The real thing nests five deep; damage must not overflow the stack.
 const MOST_DEPTH: usize = 32;
 
@@ -73,5 +80,19 @@ fn describe(kernel: &Value) -> KernelInfo {
                 kind: text(&argument[".value_kind"]),
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_arguments_does_not_overflow() {
+        let argument = |offset, size| Argument { offset, size, kind: "by_value".to_owned() };
+        let info = |arguments| KernelInfo { arguments, ..KernelInfo::default() };
+        assert_eq!(info(vec![argument(8, 8), argument(0, 8)]).arguments_end(), 16);
+        assert_eq!(info(vec![argument(usize::MAX, 8)]).arguments_end(), usize::MAX);
+        assert_eq!(info(Vec::new()).arguments_end(), 0);
     }
 }

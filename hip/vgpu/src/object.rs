@@ -33,6 +33,8 @@ impl std::error::Error for Error {}
 /// The largest object that is mapped: real ones have tens of megabytes.
 const MOST_BYTES: u64 = 1 << 30;
 const PAGE: usize = 4096;
+/// The most bytes of a kernel's arguments: compilers allow a few thousand.
+const MOST_ARGUMENT_BYTES: usize = 1 << 16;
 
 /// Where the segments lie.
 struct Image {
@@ -56,7 +58,9 @@ impl Image {
     fn map(segments: &[Segment<'_>]) -> Result<Self, Error> {
         let damaged = |why: &str| Error::Damaged(why.to_owned());
         let size = segments.iter().map(|segment| segment.address + segment.memory_bytes).max().unwrap_or(0);
-        if size == 0 || size > MOST_BYTES {
+        // Thousands of segments that overlap would be copied for minutes.
+        let all = segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.memory_bytes));
+        if size == 0 || size > MOST_BYTES || all > MOST_BYTES {
             return Err(damaged("the object's segments do not fit into memory"));
         }
         // A page more: the decoder may look a few bytes behind the last instruction.
@@ -161,6 +165,13 @@ impl Object {
             let mut info = infos.iter().find(|info| info.symbol == symbol.name).cloned().unwrap_or_default();
             if info.name.is_empty() {
                 info.name = name.to_owned();
+            }
+            let end = info.arguments_end().max(descriptor.kernarg_bytes as usize);
+            if end > MOST_ARGUMENT_BYTES {
+                let why = format!(
+                    "the arguments of kernel {name} end at byte {end}; at most {MOST_ARGUMENT_BYTES} are taken"
+                );
+                return Err(Error::Damaged(why));
             }
             kernels.push(KernelData { info, descriptor, address: image.base() + symbol.address });
         }

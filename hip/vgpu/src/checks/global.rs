@@ -159,6 +159,8 @@ struct AcrossBlocks<'a> {
     missing: Missing,
     /// The first address of the page.
     base: u64,
+    /// What is touched: the addresses from one to the one behind the last.
+    range: (u64, u64),
     suspects: &'a mut Vec<Suspect>,
 }
 
@@ -173,7 +175,9 @@ impl Judge for AcrossBlocks<'_> {
     }
 
     fn suspect(&mut self, at: usize, bytes: usize, stamp: u32, written: bool) {
-        let (address, missing) = (self.base + at as u64, self.missing);
+        // Stamps are of words; where a part of one is written, the rest may not even be memory.
+        let (address, missing) = ((self.base + at as u64).max(self.range.0), self.missing);
+        let bytes = (self.base + (at + bytes) as u64).min(self.range.1).saturating_sub(address) as usize;
         let mut suspect = Suspect { address, value: 0, bytes, stamp, written, missing };
         suspect.value = suspect.now();
         self.suspects.push(suspect);
@@ -381,6 +385,7 @@ impl Machine<'_> {
                 touch,
                 missing: Missing::Atomic,
                 base: number * PAGE,
+                range: (address, end),
                 suspects: &mut global.suspects,
             };
             let found = lock(page).touch(offset as usize, count as usize, &me, touch, &mut judge);

@@ -104,7 +104,7 @@ impl Launch {
         }
         let (length, offset) = (u64::from(self.descriptor.preload & 127), u64::from(self.descriptor.preload >> 7));
         if length > 0 {
-            let bytes = read_bytes(memory, self.kernarg + 4 * offset, 4 * length as usize)
+            let bytes = read_bytes(memory, self.kernarg.wrapping_add(4 * offset), 4 * length as usize)
                 .filter(|bytes| bytes.len() == 4 * length as usize)
                 .ok_or_else(|| Failure::launch("the arguments to be preloaded cannot be read"))?;
             for word in bytes.chunks_exact(4) {
