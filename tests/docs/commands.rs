@@ -152,9 +152,17 @@ fn check_flags(line: &Line<'_>, place: &str) {
 /// Packages and targets that a cargo command names are in the repository.
 fn check_cargo(line: &Line<'_>, place: &str) {
     let subcommand = line.words.get(1).copied().unwrap_or_default();
-    let known = ["add", "bench", "build", "clippy", "doc", "fmt", "install", "new", "run", "test"];
+    let known = ["add", "bench", "build", "clippy", "doc", "fmt", "install", "new", "rocm", "run", "test"];
     assert!(known.contains(&subcommand), "{place}: nothing tests `cargo {subcommand}`");
     let root = pages::root();
+    if subcommand == "rocm" {
+        let source =
+            std::fs::read_to_string(root.join("cargo-rocm/src/arguments.rs")).expect("the commands of cargo rocm");
+        let command = line.words[2..].iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
+        let known = command == "new" || source.contains(&format!("{command:?}, "));
+        assert!(known, "{place}: cargo rocm has no {command:?}");
+        return;
+    }
     let value = |flag: &str| {
         let at = line.words.iter().position(|word| *word == flag)?;
         Some(*line.words.get(at + 1).unwrap_or_else(|| panic!("{place}: {flag} of what?")))
@@ -208,7 +216,7 @@ fn environment_variables_are_documented() {
         words.filter(ours).map(str::to_owned).collect::<Vec<_>>()
     };
     let mut read = Vec::new();
-    for folder in ["src", "hip", "kernels", "rocm", "candle"] {
+    for folder in ["src", "hip", "kernels", "rocm", "candle", "cargo-rocm"] {
         sources(&pages::root().join(folder), &mut |text| {
             // As in `variable("NAME")`.
             read.extend(
