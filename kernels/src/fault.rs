@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a code in the fault word means: the operation as Candle names it.
-const OPERATIONS: [&str; 12] = [
+const OPERATIONS: [&str; 13] = [
     "",
     "index-select",
     "gather",
@@ -22,8 +22,10 @@ const OPERATIONS: [&str; 12] = [
     "experts (slots)",
     "attention (rows of sequences)",
     "attention (pages)",
+    "attention (longest sequence)",
 ];
 const DIVISION: u64 = 6;
+const LONGEST_SEQUENCE: u64 = 12;
 
 crate::shared::shared! {
     [
@@ -38,6 +40,7 @@ crate::shared::shared! {
         "FAULT_ROUTE": code_of("experts (slots)"),
         "FAULT_SEQUENCE": code_of("attention (rows of sequences)"),
         "FAULT_PAGE": code_of("attention (pages)"),
+        "FAULT_LONGEST": code_of("attention (longest sequence)"),
         // Three words, by the order in which `check` takes them.
         "FaultWord": 24,
         "FaultWord.code": 0,
@@ -175,6 +178,11 @@ fn sentence(code: u64, value: i64, bound: u64) -> String {
     let operation = OPERATIONS.get(code as usize).copied().unwrap_or("an unknown operation");
     if code == DIVISION {
         return format!("{operation}: the integer {value} was divided by zero; the result of that element is 0");
+    }
+    if code == LONGEST_SEQUENCE {
+        return format!(
+            "{operation}: a sequence of {value} rows is longer than {bound}, the longest that was announced or has pages; its last rows were left out"
+        );
     }
     format!("{operation}: index {value} is out of range for a dimension of size {bound}; that element was left out")
 }

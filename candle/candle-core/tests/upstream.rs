@@ -16,6 +16,7 @@ macro_rules! suites {
 }
 suites!(bilinear_tests conv_tests grad_tests layout_tests matmul_tests pool_tests quantized_tests tensor_tests);
 
+#[allow(dead_code)] // Each program uses a part.
 mod suite;
 
 #[test]

@@ -6,6 +6,7 @@ mod ops {
     include!(concat!(env!("OUT_DIR"), "/tests/ops.rs"));
 }
 
+#[allow(dead_code)] // Each program uses a part.
 #[path = "../../candle-core/tests/suite/mod.rs"]
 mod suite;
 

@@ -131,9 +131,10 @@ struct GreaterOf {
 };
 DEVICE f32 minus_infinity() { return bit_cast<f32>(0xff800000u); }
 
-constexpr FaultCode FAULT_SEQUENCE = (FaultCode)10, FAULT_PAGE = (FaultCode)11;
+constexpr FaultCode FAULT_SEQUENCE = (FaultCode)10, FAULT_PAGE = (FaultCode)11, FAULT_LONGEST = (FaultCode)12;
 SHARE(FAULT_SEQUENCE)
 SHARE(FAULT_PAGE)
+SHARE(FAULT_LONGEST)
 
 // The sequence that a block works on.
 struct Sequence {
@@ -143,25 +144,25 @@ struct Sequence {
     i32 offset; // position of query 0 among the keys
 };
 
-// The rows between two starts; bad ones are reported and cut to what there is.
-DEVICE void rows_between(const u32 *starts, u32 batch, u32 total, FaultWord *fault, u32 &first, u32 &count) {
+// The rows between two starts, at most `longest`; bad ones and more of them are reported and cut to what there is.
+DEVICE void rows_between(const u32 *starts, u32 batch, u32 total, u32 longest, FaultWord *fault, u32 &first, u32 &count) {
     const u32 begin = global(starts)[batch], end = global(starts)[batch + 1];
     if (end < begin || end > total) report(global(fault), FAULT_SEQUENCE, end < begin ? begin : end, (u64)total + 1);
     first = min_of(begin, total);
     count = min_of(max_of(end, first), total) - first;
+    if (count > longest) report(global(fault), FAULT_LONGEST, count, longest);
+    count = min_of(count, longest);
 }
 
 DEVICE Sequence sequence_of(u32 batch, const AttentionShape &shape, const AttentionExtras &extra) {
     Sequence s = {batch, 0, shape.queries, 0, shape.keys, shape.offset};
     if (extra.query_starts != nullptr) {
-        rows_between(extra.query_starts, batch, shape.total_queries, extra.fault, s.first_query, s.queries);
-        s.queries = min_of(s.queries, shape.queries);
+        rows_between(extra.query_starts, batch, shape.total_queries, shape.queries, extra.fault, s.first_query, s.queries);
     }
     if (extra.key_starts != nullptr) {
         // With pages the starts say how many keys there are, and the table where they lie.
         const u32 total = shape.page_count ? 0x3fffffffu : shape.total_keys;
-        rows_between(extra.key_starts, batch, total, extra.fault, s.first_key, s.keys);
-        s.keys = min_of(s.keys, shape.keys);
+        rows_between(extra.key_starts, batch, total, shape.keys, extra.fault, s.first_key, s.keys);
         if (shape.page_count) s.first_key = 0;
     }
     if (shape.offset_at_end) s.offset = (i32)s.keys - (i32)s.queries;

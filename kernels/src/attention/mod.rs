@@ -47,7 +47,7 @@ pub struct Sequences<'a> {
     pub query_starts: Operand<'a>,
     /// The same for keys. With pages only the differences count.
     pub key_starts: Operand<'a>,
-    /// The longest sequence of queries and of keys; what is longer is cut off.
+    /// The longest sequence of queries and of keys; one that is longer is reported, and its end left out.
     pub longest: (usize, usize),
 }
 

@@ -398,11 +398,11 @@ fn faults(bench: &Bench) {
     let q = bench.contiguous(&data, &[1, 1, 4, 8]);
     let paged = bench.contiguous(&data, &[2, 1, 2, 8]);
     let mut out = bench.contiguous(&data, &[1, 1, 4, 8]);
-    let mut run = |starts: [u32; 2], pages: Option<[u32; 2]>| {
+    let mut run = |starts: [u32; 2], pages: Option<[u32; 2]>, longest: (usize, usize)| {
         let memory = bench.contiguous(&starts, &[2]);
         let keys = bench.contiguous(&[0u32, 4], &[2]);
         let table = bench.contiguous(&pages.unwrap_or_default(), &[1, 2]);
-        let sequences = Sequences { query_starts: memory.operand(), key_starts: keys.operand(), longest: (4, 4) };
+        let sequences = Sequences { query_starts: memory.operand(), key_starts: keys.operand(), longest };
         let options = AttentionOptions {
             sequences: Some(sequences),
             pages: pages.map(|_| table.operand()),
@@ -416,12 +416,16 @@ fn faults(bench: &Bench) {
             .expect("a launch");
         bench.kernels.check(&bench.stream).map_err(|error| error.to_string())
     };
-    let error = run([0, 9], None).unwrap_err();
+    let error = run([0, 9], None, (4, 4)).unwrap_err();
     assert!(error.contains("sequences") && error.contains('9'), "{error}");
-    run([0, 4], None).expect("good starts");
-    let error = run([0, 4], Some([1, 2])).unwrap_err();
+    run([0, 4], None, (4, 4)).expect("good starts");
+    for longest in [(3, 4), (4, 3)] {
+        let error = run([0, 4], None, longest).unwrap_err();
+        assert!(error.contains("a sequence of 4 rows is longer than 3"), "{error}");
+    }
+    let error = run([0, 4], Some([1, 2]), (4, 4)).unwrap_err();
     assert!(error.contains("pages") && error.contains('2'), "{error}");
-    run([0, 4], Some([1, 0])).expect("good pages");
+    run([0, 4], Some([1, 0]), (4, 4)).expect("good pages");
 }
 
 fn refused(bench: &Bench) {

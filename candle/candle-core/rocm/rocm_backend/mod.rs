@@ -4,6 +4,7 @@
 
 #![warn(clippy::all, missing_docs, clippy::undocumented_unsafe_blocks)]
 
+mod attention;
 mod columns;
 mod convolution;
 mod custom;
@@ -23,6 +24,7 @@ mod storage;
 mod window;
 mod winograd;
 
+pub use attention::{Attention, PackedSequences};
 pub use candle_rocm_kernels as kernels;
 pub use cudarc;
 pub use custom::{builder_arg, RocmFunc};

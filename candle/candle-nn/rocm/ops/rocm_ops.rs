@@ -5,7 +5,9 @@
 
 use super::{LayerNorm, RmsNorm, Sigmoid, SoftmaxLastDim};
 use candle::backend::BackendStorage;
-use candle::{DType, Layout, Result, RocmStorage, Shape, Tensor, D};
+use candle::rocm_backend::kernels::AttentionWindow;
+use candle::rocm_backend::Attention;
+use candle::{CpuStorage, CustomOp3, DType, Layout, Result, RocmStorage, Shape, Tensor, Var, D};
 
 type Answer = Result<(RocmStorage, Shape)>;
 
@@ -59,9 +61,104 @@ pub fn layer_norm(
     Ok((result, layout.shape().clone()))
 }
 
-/// Scaled dot product attention, composed of products and a softmax; any shapes that make sense, any mask that can be
-/// broadcast, grouped heads, and gradients.
+/// Scaled dot product attention; any mask that can be broadcast, and grouped heads. f16, bf16 and f32 are one launch that keeps no
+/// scores in memory, and a gradient takes [`composed`] instead. So does everything else: f64, heads of more than 512 elements, and a
+/// mask that is trained.
 pub fn rocm_sdpa(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    do_causal: bool,
+    scale: f32,
+    softcapping: f32,
+) -> Result<Tensor> {
+    let short = matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32);
+    let longest = q.dim(D::Minus1)?.max(v.dim(D::Minus1)?);
+    if !short || longest > LONGEST_HEAD || mask.is_some_and(Tensor::track_op) {
+        return composed(q, k, v, mask, do_causal, scale, softcapping);
+    }
+    q.apply_op3(k, v, FusedSdpa { mask: mask.cloned(), do_causal, scale, softcapping })
+}
+
+/// Elements of a head that the fused kernels take.
+const LONGEST_HEAD: usize = 512;
+
+/// `sdpa` in one launch.
+struct FusedSdpa {
+    mask: Option<Tensor>,
+    do_causal: bool,
+    scale: f32,
+    softcapping: f32,
+}
+
+impl CustomOp3 for FusedSdpa {
+    fn name(&self) -> &'static str {
+        "sdpa"
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        candle::bail!("sdpa: q is on the ROCm device, but k or v are not; move them there")
+    }
+
+    fn rocm_fwd(
+        &self,
+        q: &RocmStorage,
+        q_l: &Layout,
+        k: &RocmStorage,
+        k_l: &Layout,
+        v: &RocmStorage,
+        v_l: &Layout,
+    ) -> Result<(RocmStorage, Shape)> {
+        let (batch, heads, rows, _) = q_l.shape().dims4()?;
+        let shape = Shape::from((batch, heads, rows, v_l.shape().dims4()?.3));
+        let attention = Attention {
+            softcap: (self.softcapping != 1.).then_some(self.softcapping),
+            window: if self.do_causal { AttentionWindow::CAUSAL } else { AttentionWindow::default() },
+            mask: self.mask.as_ref().map(|mask| with_four_dimensions(mask, q.dtype())).transpose()?,
+            // As the softmax of a row without scores.
+            nan_rows: true,
+            ..Attention::scaled("sdpa", self.scale)
+        };
+        let result = attention.forward((q, q_l), (k, k_l), (v, v_l), &Layout::contiguous(&shape))?;
+        Ok((result, shape))
+    }
+
+    /// Computes the attention once more, piece by piece, and follows the gradient through the pieces.
+    fn bwd(&self, q: &Tensor, k: &Tensor, v: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Gradients> {
+        let [q, k, v] = [q, k, v].map(|input| Var::from_tensor(&input.detach()));
+        let (q, k, v) = (q?, k?, v?);
+        let mask = self.mask.as_ref();
+        let out = composed(&q, &k, &v, mask, self.do_causal, self.scale, self.softcapping)?;
+        let grads = (out * grad)?.backward()?;
+        let of = |input: &Tensor| grads.get(input).cloned();
+        Ok((of(&q), of(&k), of(&v)))
+    }
+}
+
+type Gradients = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
+
+/// A mask as the kernels read it: of the dtype of the queries or f32.
+fn with_four_dimensions(mask: &Tensor, dtype: DType) -> Result<Tensor> {
+    let mask = match mask.dtype() {
+        DType::F32 => mask.clone(),
+        _ => mask.to_dtype(dtype)?,
+    };
+    // Dimensions that are added here are free of copies, also where the mask is broadcast.
+    (mask.rank()..4).try_fold(mask, |mask, _| mask.unsqueeze(0))
+}
+
+/// Scaled dot product attention as products and a softmax, with scores in memory; any shapes that make sense, any mask that can be
+/// broadcast, grouped heads, and gradients.
+fn composed(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,

@@ -1,8 +1,10 @@
 //! candle-nn on the ROCm device against the CPU: its operations over shapes and dtypes, and training that follows the CPU's
 //! losses step by step.
 
+mod flash;
 mod layers;
 mod moe;
+mod sdpa;
 mod training;
 
 use candle::{DType, Device, Result, Tensor, D};
@@ -78,37 +80,5 @@ fn rotary_embeddings() {
     ];
     for (name, shape, time, rope) in table.into_iter().chain(slow) {
         check(name, &[&shape, &[time, 8], &[time, 8]], |x| rope(&x[0], &x[1], &x[2]));
-    }
-}
-
-/// Upstream has `sdpa` on Metal alone; the reference is its definition, on the CPU.
-#[test]
-fn attention() {
-    for (heads, groups, rows, columns, causal, cap) in
-        [(4, 4, 5, 5, false, 1.), (4, 2, 5, 5, true, 1.), (6, 2, 1, 9, false, 1.), (2, 1, 3, 7, true, 20.)]
-    {
-        let (q, k, v) = ([2, heads, rows, 16], [2, groups, columns, 16], [2, groups, columns, 8]);
-        check("sdpa", &[&q, &k, &v], |x| {
-            if x[0].device().is_rocm() {
-                return ops::sdpa(&x[0], &x[1], &x[2], None, causal, 0.25, cap);
-            }
-            let repeat = |t: &Tensor| {
-                let (batch, groups, columns, depth) = t.dims4()?;
-                let t = t.unsqueeze(2)?.broadcast_as((batch, groups, heads / groups, columns, depth))?;
-                t.contiguous()?.reshape((batch, heads, columns, depth))
-            };
-            let mut scores = (x[0].matmul(&repeat(&x[1])?.t()?.contiguous()?)? * 0.25)?;
-            if cap != 1. {
-                scores = ((scores / f64::from(cap))?.tanh()? * f64::from(cap))?;
-            }
-            if causal {
-                let hidden: Vec<f64> = (0..rows * columns)
-                    .map(|at| if at % columns + rows > at / columns + columns { f64::NEG_INFINITY } else { 0. })
-                    .collect();
-                let mask = Tensor::from_vec(hidden, (rows, columns), &Device::Cpu)?.to_dtype(scores.dtype())?;
-                scores = scores.broadcast_add(&mask)?;
-            }
-            ops::softmax(&scores, D::Minus1)?.matmul(&repeat(&x[2])?)
-        });
     }
 }
