@@ -17,6 +17,7 @@ pages! {
     program "src/program.md",
     quantized_models "src/quantized-models.md",
     custom_kernels "src/custom-kernels.md",
+    several_gpus "src/several-gpus.md",
     troubleshooting "src/troubleshooting.md",
     testing "src/testing-without-a-gpu.md",
     quantized_products "src/how-quantized-products-work.md",

@@ -49,6 +49,16 @@ impl Address {
         Self(pointer.expose_provenance())
     }
 
+    /// The address so many bytes further on.
+    pub fn beyond(self, bytes: usize) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+
+    /// Whether an element of so many bytes may lie there.
+    pub fn is_aligned(self, bytes: usize) -> bool {
+        self.0.is_multiple_of(bytes)
+    }
+
     /// The address as a pointer again.
     pub fn pointer<T>(self) -> *mut T {
         std::ptr::with_exposed_provenance_mut(self.0)
@@ -59,6 +69,16 @@ impl Address {
 pub fn enqueue(stream: hipStream_t, writes: &[(Address, usize)], run: impl Fn() + Send + Sync + 'static) -> bool {
     let writes: Vec<(*mut u8, usize)> = writes.iter().map(|(address, bytes)| (address.pointer(), *bytes)).collect();
     hip_host::enqueue(stream, &writes, Arc::new(run)).is_success()
+}
+
+/// As [`enqueue`], for work that may fail with a sentence, which whoever waits for the stream gets.
+pub fn enqueue_fallible(
+    stream: hipStream_t,
+    writes: &[(Address, usize)],
+    run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+) -> bool {
+    let writes: Vec<(*mut u8, usize)> = writes.iter().map(|(address, bytes)| (address.pointer(), *bytes)).collect();
+    hip_host::enqueue_fallible(stream, &writes, Arc::new(run)).is_success()
 }
 
 /// Tells checked mode what earlier work on the stream has filled, where that was not known when the work was queued.

@@ -1,4 +1,4 @@
-//! Our C signatures against AMD's own headers of rocBLAS, rocRAND and MIOpen, from `/usr/include` and from the include
+//! Our C signatures against AMD's own headers of rocBLAS, rocRAND, MIOpen and RCCL, from `/usr/include` and from the include
 //! folders that `$ROCM_HEADERS` lists (for example of an unpacked ROCm release). Where a library has none, nothing is checked.
 
 #![cfg(target_os = "linux")]
@@ -9,6 +9,7 @@ use rocm::blas::{
 };
 use rocm::miopen::*;
 use rocm::rand::{rocrand_rng_type, rocrand_status, Rocrand};
+use rocm::rccl::{ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, Rccl};
 
 use std::mem::offset_of;
 
@@ -78,6 +79,26 @@ fn miopen_agrees_with_its_header() {
         all.condition(&place("memory", offset_of!(miopenConvAlgoPerf_t, memory)), "place of memory");
         all.condition(&format!("sizeof(miopenConvAlgoPerf_t) == {}", size_of::<miopenConvAlgoPerf_t>()), "size");
         let wrong = [("miopenBFloat16) == 5L", "miopenBFloat16) == 4L"), ("(miopenHandle_t*, ", "(miopenHandle_t, ")];
+        all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
+    });
+}
+
+#[test]
+fn rccl_agrees_with_its_header() {
+    for_each_release("rccl/rccl.h", |include| {
+        let header = hip_abi::headers::read(&include[0], &["rccl/rccl.h"]);
+        // Debian's release is older than this code.
+        let old = !header.contains("ncclInProgress");
+        let results = ncclResult_t::NAMED.iter().filter(|(name, _)| !(old && *name == "ncclInProgress"));
+        let mut all = Assertions::new("#include <rccl/rccl.h>", header.clone());
+        all.functions(Rccl::FUNCTIONS).constants(results);
+        all.constants(ncclRedOp_t::NAMED).constants(ncclDataType_t::NAMED);
+        all.condition(&format!("sizeof(ncclUniqueId) == {}", size_of::<ncclUniqueId>()), "size of an id");
+        all.condition("sizeof(ncclResult_t) == 4 && sizeof(ncclRedOp_t) == 4 && sizeof(ncclDataType_t) == 4", "enums");
+        let wrong = [
+            ("ncclBfloat16) == 9L", "ncclBfloat16) == 8L"),
+            ("(ncclComm_t*, int, ncclUniqueId, int)", "(ncclComm_t*, int, ncclUniqueId*, int)"),
+        ];
         all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
     });
 }

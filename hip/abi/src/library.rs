@@ -60,7 +60,16 @@ macro_rules! library {
             /// Finds the library, loads it and resolves every symbol. A file that lacks a required symbol is passed
             /// over; the error names every file tried and why it did not do.
             pub fn load(search: &$crate::Search) -> Result<Self, $crate::LoadError> {
-                search.open(stringify!($table), &[$($stem),+], &[$($version),*], |library, origin| {
+                Self::load_as(search, &[$($stem),+], &[$($version),*])
+            }
+
+            /// As `load`, from a library of other names that has the same functions.
+            pub fn load_as(
+                search: &$crate::Search,
+                stems: &[&str],
+                versions: &[u32],
+            ) -> Result<Self, $crate::LoadError> {
+                search.open(stringify!($table), stems, versions, |library, origin| {
                     Ok(Self {
                         // SAFETY: each symbol is cast to the signature that the vendor's header gives it.
                         $($name: unsafe {

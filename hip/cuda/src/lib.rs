@@ -61,6 +61,7 @@ pub use rtc::Nvrtc;
 pub use rtc::{compile, CompileError, Compiled};
 pub use status::CUresult;
 use std::sync::OnceLock;
+pub use toolkit::search;
 
 /// HIP over NVIDIA's driver. It succeeds where the driver's library loads; whether there is a device, its calls tell.
 pub fn table() -> Result<&'static Hip, Unavailable> {

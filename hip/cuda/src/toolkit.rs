@@ -10,8 +10,8 @@ fn roots() -> Vec<PathBuf> {
     named.map(PathBuf::from).chain(["/usr/local/cuda".into(), "/opt/cuda".into()]).collect()
 }
 
-/// The toolkit's libraries, then the system's own search.
-pub(crate) fn search() -> Search {
+/// The toolkit's libraries, then the system's own search: for tables of NVIDIA's libraries.
+pub fn search() -> Search {
     let leaves = ["lib64", "lib", "targets/x86_64-linux/lib"];
     let folders = roots().into_iter().flat_map(|root| leaves.map(|leaf| root.join(leaf)));
     Search { file: None, folders: folders.collect() }

@@ -48,7 +48,7 @@ impl Command {
             Self::Fill(fill) => return fill.execute(),
             // SAFETY: the caller of hipLaunchHostFunc promised that the function may be called with this pointer.
             Self::Call { function, data } => unsafe { function(data.0) },
-            Self::Task(task) => task.execute(),
+            Self::Task(task) => return task.execute(),
             Self::Stamp(time) => time.store(clock::now(), Ordering::Release),
             Self::Wait(stream, ticket) => stream.wait_for(*ticket),
             Self::WaitAll(waits) => waits.iter().for_each(|(stream, ticket)| stream.wait_for(*ticket)),

@@ -49,4 +49,4 @@ pub use module::{argument_sizes, launches};
 pub use report::take_report;
 pub use rtc::rtc_table;
 pub use target::Target;
-pub use task::enqueue;
+pub use task::{enqueue, enqueue_fallible};
