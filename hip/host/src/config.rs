@@ -5,6 +5,9 @@ use crate::exec::Order;
 use crate::target::Target;
 use std::sync::{Mutex, OnceLock};
 
+/// Compute units of an emulated GPU where nothing else is asked for.
+const EMULATED_UNITS: u32 = 8;
+
 /// How the embedded device presents itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -20,6 +23,9 @@ pub struct Options {
     /// of checked mode 100). What `checked` and `order` ask for comes on top.
     #[cfg(feature = "emulator")]
     pub emulator: vgpu::Options,
+    /// Compute units that emulated GPUs report, cycled over the devices; what is planned depends on it. 8 where the list is empty: few,
+    /// so that small work fills them, and fixed, so that plans do not depend on the machine.
+    pub units: Vec<u32>,
     /// Whether errors in kernels are looked for (`HIP_HOST_CHECKED=1`). Slower. The embedded device needs kernels compiled for it, and finds bad
     /// memory accesses. Emulated GPUs run the same machine code, and find undefined values, races and missing waits as well.
     pub checked: bool,
@@ -45,6 +51,7 @@ impl Default for Options {
             targets: vec![Target::Host],
             #[cfg(feature = "emulator")]
             emulator: vgpu::Options::default(),
+            units: Vec::new(),
             checked: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: physical_memory(),
@@ -145,6 +152,9 @@ impl Options {
                 self.threads
             ));
         }
+        if self.units.iter().any(|units| !(1..=4096).contains(units)) {
+            return Err(format!("an emulated GPU has 1 to 4096 compute units, not {:?}", self.units));
+        }
         if self.memory < 1 << 20 {
             return Err(format!(
                 "a device needs at least 1 MiB of memory, not {} bytes; set HIP_HOST_MEMORY accordingly",
@@ -157,13 +167,14 @@ impl Options {
         Ok(())
     }
 
-    /// Target and wave size of each visible device, in the order in which the program sees them.
-    pub(crate) fn visible_devices(&self) -> Vec<(Target, u32)> {
+    /// Target, wave size and compute units, if emulated, of each visible device, in the order in which the program sees them.
+    pub(crate) fn visible_devices(&self) -> Vec<(Target, u32, u32)> {
         let all: Vec<usize> = (0..self.devices).collect();
         let seen = self.visible.as_ref().unwrap_or(&all);
         let device = |ordinal: &usize| {
             let target = self.targets[ordinal % self.targets.len()];
-            (target, target.wave(self.wave_sizes[ordinal % self.wave_sizes.len()]))
+            let units = self.units.get(ordinal % self.units.len().max(1)).copied().unwrap_or(EMULATED_UNITS);
+            (target, target.wave(self.wave_sizes[ordinal % self.wave_sizes.len()]), units)
         };
         seen.iter().map(device).collect()
     }
@@ -259,11 +270,11 @@ mod tests {
         let options =
             read(&[("HIP_HOST_DEVICES", "3"), ("HIP_HOST_WAVE", "32,64"), ("HIP_HOST_MEMORY", "512M")]).unwrap();
         assert_eq!((options.devices, options.memory), (3, 512 << 20));
-        let waves: Vec<u32> = options.visible_devices().iter().map(|(_, wave)| *wave).collect();
+        let waves: Vec<u32> = options.visible_devices().iter().map(|(_, wave, _)| *wave).collect();
         assert_eq!(waves, [32, 64, 32]);
         let mixed = read(&[("HIP_HOST_ARCH", "host,gfx1100,gfx90a")]).unwrap();
         let seen: Vec<String> =
-            mixed.visible_devices().iter().map(|(target, wave)| format!("{target} {wave}")).collect();
+            mixed.visible_devices().iter().map(|(target, wave, _)| format!("{target} {wave}")).collect();
         assert_eq!(seen, ["host 32", "gfx1100 32", "gfx90a 64"]);
         assert_eq!(read(&[("HIP_HOST_ORDER", "random:7")]).unwrap().order, Some(Order::Random(7)));
         assert_eq!(read(&[("HIP_HOST_MEMORY", "2GiB")]).unwrap().memory, 2 << 30);

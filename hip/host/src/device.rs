@@ -22,6 +22,8 @@ pub(crate) struct Device {
     pub ordinal: usize,
     pub target: Target,
     pub wave: u32,
+    /// Compute units that it reports, if it is an emulated GPU.
+    pub units: u32,
     pub memory: u64,
     used: AtomicU64,
     null: OnceLock<Arc<Stream>>,
@@ -41,10 +43,11 @@ thread_local! {
 pub(crate) fn all() -> Result<&'static [Device], hipError_t> {
     let made = DEVICES.get_or_init(|| {
         let options = config::options().map_err(|_| hipError_t::hipErrorNotInitialized)?;
-        let make = |(ordinal, (target, wave))| Device {
+        let make = |(ordinal, (target, wave, units))| Device {
             ordinal,
             target,
             wave,
+            units,
             memory: options.memory,
             used: AtomicU64::new(0),
             null: OnceLock::new(),

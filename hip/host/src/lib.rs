@@ -28,6 +28,8 @@ mod graph;
 mod handles;
 mod image;
 pub mod inject;
+#[cfg(feature = "emulator")]
+mod launch_log;
 mod memory;
 mod module;
 pub mod module_abi;
@@ -44,6 +46,8 @@ pub use clang::Clang;
 pub use compile::{compile, fingerprint, CompileError, CompileFailure, CompileRequest, Object};
 pub use config::{configure, options, Options};
 pub use exec::Order;
+#[cfg(feature = "emulator")]
+pub use launch_log::{log_launches, take_launch_log, LaunchLog, LoggedLaunch};
 pub use memory::{live_allocations, Allocation, Kind};
 pub use module::{argument_sizes, launches};
 pub use report::take_report;

@@ -1,6 +1,7 @@
 //! What makes a kernel fast or slow, as far as counting shows it: instructions by class, lanes in use, cache lines touched
 //! against the fewest possible, bank conflicts. Caches, clocks and latencies are not modelled.
 
+use crate::footprint::Footprint;
 use crate::target::Arch;
 
 /// What kind of work an instruction is.
@@ -100,6 +101,10 @@ pub struct Counters {
     pub waves: u64,
     /// Blocks that ran.
     pub blocks: u64,
+    /// The lines that were loaded from at least once.
+    pub loaded: Footprint,
+    /// The lines that were stored to at least once.
+    pub stored: Footprint,
 }
 
 impl Counters {
@@ -128,6 +133,8 @@ impl Counters {
         self.least_bank_cycles += other.least_bank_cycles;
         self.waves += other.waves;
         self.blocks += other.blocks;
+        self.loaded.add(&other.loaded);
+        self.stored.add(&other.stored);
     }
 
     /// A vector access to global memory.
@@ -159,8 +166,10 @@ impl Counters {
         let moved = (lanes * bytes) as u64;
         if write {
             self.bytes_stored += moved;
+            self.stored.insert(&lines[..count]);
         } else {
             self.bytes_loaded += moved;
+            self.loaded.insert(&lines[..count]);
         }
     }
 

@@ -16,6 +16,9 @@ pub enum Arch {
     Gfx1201,
 }
 
+/// SIMDs of a unit.
+pub const SIMDS: usize = 4;
+
 impl Arch {
     /// All of them.
     pub const ALL: [Arch; 5] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx1030, Arch::Gfx1100, Arch::Gfx1201];
@@ -126,10 +129,47 @@ impl Arch {
         };
         (registers / vgprs.max(1).next_multiple_of(granule)).clamp(1, most)
     }
+
+    /// Local memory that the blocks of a unit share, in bytes. A unit is a compute unit on CDNA and a work-group processor of two
+    /// compute units on RDNA; both have [`SIMDS`].
+    pub fn unit_lds_bytes(self) -> usize {
+        if self.is_cdna() {
+            64 << 10
+        } else {
+            128 << 10
+        }
+    }
+
+    /// Waves that a SIMD holds of blocks of so many threads and so much local memory: as many blocks as fit into a unit, spread
+    /// over its SIMDs.
+    pub fn waves_of_blocks(self, wave_size: usize, vgprs: usize, threads: usize, lds_bytes: usize) -> f64 {
+        let waves = threads.max(1).div_ceil(wave_size);
+        let by_registers = self.occupancy(wave_size, vgprs) * SIMDS / waves;
+        let by_lds = self.unit_lds_bytes().checked_div(lds_bytes).unwrap_or(usize::MAX);
+        // A block that was launched has room, whatever the rounding says.
+        let blocks = by_registers.min(by_lds).max(1);
+        (blocks * waves) as f64 / SIMDS as f64
+    }
 }
 
 impl std::fmt::Display for Arch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arch;
+
+    #[test]
+    fn registers_or_local_memory_limit_the_waves_of_a_simd() {
+        // 1536 registers in granules of 24, at most 16 waves.
+        assert_eq!(Arch::Gfx1100.waves_of_blocks(32, 32, 256, 0), 16.);
+        assert_eq!(Arch::Gfx1100.waves_of_blocks(32, 128, 256, 0), 10.);
+        // 128 KiB hold three blocks of eight waves.
+        assert_eq!(Arch::Gfx1100.waves_of_blocks(32, 32, 256, 40_000), 6.);
+        assert_eq!(Arch::Gfx90a.waves_of_blocks(64, 128, 256, 0), 4.);
+        assert_eq!(Arch::Gfx90a.waves_of_blocks(64, 64, 256, 33_000), 1.);
     }
 }

@@ -99,17 +99,13 @@ hip_functions! {
     fn hipDeviceDisablePeerAccess(peer: c_int) { device::current()?.disable_peer(device::get(peer)?.ordinal) }
 }
 
-/// Compute units of an emulated GPU.
-const EMULATED_UNITS: c_int = 8;
-
 /// The value of an attribute; one that the embedded device has no answer for is `hipErrorInvalidValue`.
 fn attribute_of(device: &Device, attribute: hipDeviceAttribute_t) -> Result<c_int, hipError_t> {
     use hipDeviceAttribute_t as A;
     let threads = config::options().map_or(1, |options| options.threads) as c_int;
     Ok(match attribute {
         A::hipDeviceAttributeWarpSize => device.wave as c_int,
-        // Few units, so that tests need few blocks to fill them; fixed, so that plans do not depend on this machine.
-        A::hipDeviceAttributeMultiprocessorCount if device.target.is_emulated() => EMULATED_UNITS,
+        A::hipDeviceAttributeMultiprocessorCount if device.target.is_emulated() => device.units as c_int,
         A::hipDeviceAttributeMaxThreadsPerMultiProcessor if device.target.is_emulated() => 2048,
         A::hipDeviceAttributeMultiprocessorCount => threads,
         A::hipDeviceAttributeMaxThreadsPerBlock

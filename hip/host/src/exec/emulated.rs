@@ -8,6 +8,7 @@ use crate::{checked, memory, report};
 use hip_abi::hipError_t;
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 thread_local! {
     static WORKER: RefCell<vgpu::Worker> = RefCell::new(vgpu::Worker::new());
@@ -17,6 +18,8 @@ thread_local! {
 pub(crate) struct Emulated {
     launch: vgpu::Launch,
     memory: Live,
+    /// What all threads counted, where somebody asked for it.
+    counters: Option<Mutex<vgpu::Counters>>,
     /// The arguments with the hidden ones filled in; 64-byte words, as a queue's kernarg memory is aligned.
     _arguments: Box<[Line]>,
 }
@@ -56,7 +59,7 @@ unsafe impl vgpu::Memory for Live {
 }
 
 impl Emulated {
-    pub fn new(entry: &AmdEntry, launch: &Launch, order: Order) -> Result<Self, hipError_t> {
+    pub fn new(entry: &AmdEntry, launch: &Launch, order: Order, count: bool) -> Result<Self, hipError_t> {
         let bytes = launch.function.entry.args_bytes();
         let mut arguments = vec![Line([0; 64]); bytes.div_ceil(64).max(1)].into_boxed_slice();
         let start: *mut u8 = arguments.as_mut_ptr().cast();
@@ -69,25 +72,39 @@ impl Emulated {
         entry.kernel.fill_hidden(all, grid, block, launch.shared_bytes);
         let made = vgpu::Launch::new(&entry.kernel, grid, block, launch.shared_bytes, start as u64)
             .map_err(|failure| file(&failure, order))?;
-        let options = super::emulator_options(order);
+        let options = vgpu::Options { count, ..super::emulator_options(order) };
         let span = vgpu::Span {
             start: start as u64,
             end: start as u64 + (arguments.len() * 64) as u64,
             writable: false,
             shadow: std::ptr::null_mut(),
         };
-        Ok(Self { launch: made.with_options(options), memory: Live { arguments: span }, _arguments: arguments })
+        Ok(Self {
+            launch: made.with_options(options),
+            memory: Live { arguments: span },
+            counters: count.then(Mutex::default),
+            _arguments: arguments,
+        })
     }
 
     /// Runs a range of blocks, places in the grid's order.
     pub fn run_blocks(&self, blocks: Range<u64>, all: u64, order: Order) -> Result<(), hipError_t> {
         WORKER.with_borrow_mut(|worker| {
-            for place in blocks {
+            let outcome = { blocks }.try_for_each(|place| {
                 let block = self.launch.block_at(order.at(place, all));
-                self.launch.run_block(block, worker, &self.memory).map_err(|failure| file(&failure, order))?;
+                self.launch.run_block(block, worker, &self.memory).map_err(|failure| file(&failure, order))
+            });
+            if let Some(counters) = &self.counters {
+                counters.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.take_counters());
             }
-            Ok(())
+            outcome
         })
+    }
+
+    /// What was counted.
+    pub fn counters(self) -> vgpu::Counters {
+        let counters = self.counters.unwrap_or_default();
+        counters.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,6 +17,8 @@ mod services;
 #[cfg(feature = "emulator")]
 use crate::code::Entry;
 use crate::command::Launch;
+#[cfg(feature = "emulator")]
+use crate::launch_log::{self, LaunchLog};
 use crate::{checked, device};
 use hip_abi::hipError_t;
 
@@ -36,8 +38,17 @@ pub(crate) fn run(device: usize, launch: &Launch) -> Result<(), hipError_t> {
     let order = Order::of_launch();
     #[cfg(feature = "emulator")]
     if let Entry::Amd(entry) = &launch.function.entry {
-        let emulated = emulated::Emulated::new(entry, launch, order)?;
-        return pool::run_grid(&pool::Grid::new(launch, wave, order, Some(&emulated)));
+        let log = launch_log::mode();
+        if log == LaunchLog::Plan {
+            launch_log::note(entry, launch, vgpu::Counters::default());
+            return Ok(());
+        }
+        let emulated = emulated::Emulated::new(entry, launch, order, log == LaunchLog::Count)?;
+        pool::run_grid(&pool::Grid::new(launch, wave, order, Some(&emulated)))?;
+        if log == LaunchLog::Count {
+            launch_log::note(entry, launch, emulated.counters());
+        }
+        return Ok(());
     }
     pool::run_grid(&pool::Grid::new(launch, wave, order, None))
 }
