@@ -35,11 +35,11 @@ impl State {
         let hash = StableHash::new().part(root.as_os_str().as_encoded_bytes()).value();
         let folder = cache.join("projects").join(format!("{hash:032x}"));
         fs::create_dir_all(&folder).map_err(Failure::file("made", &folder))?;
-        // For a person who looks into the cache.
-        write(&folder.join("project"), root.as_os_str().as_encoded_bytes())?;
         let guard = folder.join("guard");
         let guard = File::create(&guard).map_err(Failure::file("made", &guard))?;
         flock(&guard, libc::LOCK_EX).map_err(Failure::file("locked", &folder))?;
+        // For a person who looks into the cache.
+        write(&folder.join("project"), root.as_os_str().as_encoded_bytes())?;
         let ((major, minor), date) = cargo.release()?;
         let path_is_taken = (major, minor) >= (1, 98)
             || ((major, minor) == (1, 97) && date.is_none_or(|date| date.as_str() >= NIGHTLY));
