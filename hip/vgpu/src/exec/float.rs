@@ -468,7 +468,7 @@ macro_rules! formats {
                 }
             }
 
-            /// The next value away from (`up`) or towards zero; special values stay.
+            /// The next value that is larger (`up`) or smaller; special values stay.
             #[inline(always)]
             pub fn neighbour(value: $float, up: bool) -> $float {
                 if value == 0.0 || value.is_nan() || value.is_infinite() {

@@ -14,29 +14,37 @@ pub enum Accuracy {
     /// Correctly rounded.
     #[default]
     Exact,
-    /// What the manual promises and no more: results one ulp off or not, by a hash of their bits; f64 estimates cut to 24 bits.
+    /// What the manual promises and no more: the nearest value or a neighbour within one ulp, by a hash of its bits; f64 estimates cut to
+    /// 24 bits.
     Coarse,
-    /// One ulp up, always.
+    /// The largest value within one ulp, always.
     Up,
-    /// One ulp down, always.
+    /// The smallest value within one ulp, always.
     Down,
 }
 
+/// An f32 within one ulp of the exact result, which is all that the manual promises: the neighbour below it, or the one above. Beside the
+/// value that is nearest there is only one, on the other side; integer division relies on the bound.
 #[inline(always)]
-fn adjust32(value: f32, accuracy: Accuracy) -> f32 {
+fn adjust32(exact: f64, accuracy: Accuracy) -> f32 {
+    let nearest = exact as f32;
     // Powers of two come out exact: tables have them, and code relies on it (`exp2` of an integer, `rcp` of a power).
-    if value.to_bits() & 0x7f_ffff == 0 {
-        return value;
+    if accuracy == Accuracy::Exact || nearest.to_bits() & 0x7f_ffff == 0 {
+        return nearest;
     }
-    match accuracy {
-        Accuracy::Exact => value,
-        Accuracy::Up => single::neighbour(value, true),
-        Accuracy::Down => single::neighbour(value, false),
-        Accuracy::Coarse => match value.to_bits().wrapping_mul(0x9e37_79b9) >> 30 {
-            0 => single::neighbour(value, true),
-            1 => single::neighbour(value, false),
-            _ => value,
+    let up = match accuracy {
+        Accuracy::Exact | Accuracy::Up => true,
+        Accuracy::Down => false,
+        Accuracy::Coarse => match nearest.to_bits().wrapping_mul(0x9e37_79b9) >> 30 {
+            0 => true,
+            1 => false,
+            _ => return nearest,
         },
+    };
+    if f64::from(nearest) != exact && (f64::from(nearest) > exact) == up {
+        nearest
+    } else {
+        single::neighbour(nearest, up)
     }
 }
 
@@ -120,13 +128,13 @@ fn sin_turns(turns: f64) -> f64 {
 }
 
 functions! {
-    V_RCP_F32 | V_RCP_IFLAG_F32 | V_S_RCP_F32 Rcp32: F32 (a) (1.0 / f64::from(flush(a))) as f32;
-    V_RSQ_F32 | V_S_RSQ_F32 Rsq32: F32 (a) (1.0 / f64::from(flush(a)).sqrt()) as f32;
-    V_SQRT_F32 | V_S_SQRT_F32 Sqrt32: F32 (a) flush(a).sqrt();
-    V_EXP_F32 | V_EXP_LEGACY_F32 | V_S_EXP_F32 Exp32: F32 (a) f64::from(flush(a)).exp2() as f32;
-    V_LOG_F32 | V_LOG_LEGACY_F32 | V_S_LOG_F32 Log32: F32 (a) f64::from(flush(a)).log2() as f32;
-    V_SIN_F32 Sin32: F32 (a) sin_turns(f64::from(a)) as f32;
-    V_COS_F32 Cos32: F32 (a) sin_turns((f64::from(a) - f64::from(a).round_ties_even()) + 0.25) as f32;
+    V_RCP_F32 | V_RCP_IFLAG_F32 | V_S_RCP_F32 Rcp32: F32 (a) 1.0 / f64::from(flush(a));
+    V_RSQ_F32 | V_S_RSQ_F32 Rsq32: F32 (a) 1.0 / f64::from(flush(a)).sqrt();
+    V_SQRT_F32 | V_S_SQRT_F32 Sqrt32: F32 (a) f64::from(flush(a)).sqrt();
+    V_EXP_F32 | V_EXP_LEGACY_F32 | V_S_EXP_F32 Exp32: F32 (a) f64::from(flush(a)).exp2();
+    V_LOG_F32 | V_LOG_LEGACY_F32 | V_S_LOG_F32 Log32: F32 (a) f64::from(flush(a)).log2();
+    V_SIN_F32 Sin32: F32 (a) sin_turns(f64::from(a));
+    V_COS_F32 Cos32: F32 (a) sin_turns((f64::from(a) - f64::from(a).round_ties_even()) + 0.25);
     V_RCP_F64 Rcp64: F64 (a) 1.0 / a;
     V_RSQ_F64 Rsq64: F64 (a) 1.0 / a.sqrt();
     V_SQRT_F64 Sqrt64: F64 (a) a.sqrt();

@@ -4,6 +4,7 @@ mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod lines;
+mod page;
 
 use common::{clang, hip, Asm};
 use vgpu::{Arch, Buffers, Cause, Checks, Failure, Launch, Object, Options, Worker};
