@@ -32,11 +32,14 @@ template <typename Tile> DEVICE void add_mask(Tile &tile, u32 key, const TileRow
         NO_UNROLL
         for (u32 i = thread_x(); i < Tile::ROWS * WIDE; i += ATTENTION_THREADS) {
             const u32 r = i / WIDE, column = key + first + i % WIDE;
+            // What is added for rows and keys that there are not is dropped, but it is a value: branches depend on it.
+            f32 value = 0.0f;
             if (r < rows.count && column < rows.sequence.keys) {
                 const QueryRow row = query_row(rows.first + r, rows.first_head, rows.sequence, shape);
                 const u64 at = rows.sequence.batch * shape.mask_batch + row.head * shape.mask_head + row.query * shape.mask_row;
-                shared[r * PITCH + i % WIDE] = mask_value<typename Tile::T>(at + column * shape.mask_column, all);
+                value = mask_value<typename Tile::T>(at + column * shape.mask_column, all);
             }
+            shared[r * PITCH + i % WIDE] = value;
         }
         barrier();
         UNROLL
