@@ -5,6 +5,7 @@ mod bad_input;
 #[path = "../models/downloads.rs"]
 mod downloads;
 mod embed;
+mod emulated;
 mod generate;
 mod hub;
 mod interface;
