@@ -9,6 +9,7 @@ mod emulate;
 mod failure;
 mod generate;
 mod info;
+mod inspect;
 mod loaded;
 mod model;
 mod story;
@@ -65,6 +66,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Count what makes kernels fast or slow on AMD GPUs, without one (exit code 1: worse than --against)
+    #[command(after_help = failure::EXIT_CODES)]
+    Inspect(inspect::Arguments),
     /// Write down what is said in a WAV file, with a Whisper model
     #[command(after_help = failure::EXIT_CODES)]
     Transcribe(transcribe::Arguments),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
             Some(Command::Emulate(arguments)) => emulate::run(arguments),
             Some(Command::Generate(arguments)) => generate::command::run(arguments),
             Some(Command::Info { json }) => info::run(json),
+            Some(Command::Inspect(arguments)) => inspect::run(arguments),
             Some(Command::Transcribe(arguments)) => transcribe::run(arguments),
             Some(Command::Completions { shell }) => completions(shell),
         }

@@ -16,14 +16,26 @@ pub enum Size {
     Small,
     /// For a GPU: operands beyond its caches.
     Full,
+    /// For `inspect`, which counts on an emulated GPU of eight compute units: rows as long as the full ones, but fewer of them.
+    #[value(skip)]
+    Counted,
 }
 
 impl Size {
-    /// The extent for this size.
+    /// The extent for this size, where there is nothing to count or the small one will do for it.
     pub fn pick<T>(self, full: T, small: T) -> T {
         match self {
             Size::Full => full,
+            Size::Small | Size::Counted => small,
+        }
+    }
+
+    /// The extent for this size.
+    pub fn choose<T>(self, full: T, small: T, counted: T) -> T {
+        match self {
+            Size::Full => full,
             Size::Small => small,
+            Size::Counted => counted,
         }
     }
 }
@@ -46,12 +58,20 @@ pub struct Work {
     pub bytes: u64,
     /// Arithmetic operations.
     pub flops: u64,
+    /// What it goes over, one by one: elements of the larger of operand and result, multiply-adds of products and convolutions. 0
+    /// where there is nothing to count.
+    pub elements: u64,
 }
 
 impl Work {
     /// So many bytes moved, and so many operations done on them.
     pub fn new(bytes: usize, flops: usize) -> Self {
-        Self { bytes: bytes as u64, flops: flops as u64 }
+        Self { bytes: bytes as u64, flops: flops as u64, elements: 0 }
+    }
+
+    /// The same work, which goes over so many elements.
+    pub fn over(self, elements: usize) -> Self {
+        Self { elements: elements as u64, ..self }
     }
 }
 

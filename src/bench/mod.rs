@@ -1,8 +1,8 @@
 //! `candle-rocm bench`: how fast the device is, case by case, beside the CPU or the results in a file; as a table, as JSON, as
 //! Markdown and as a picture. The cases are in `cases/`, the way they are timed in `clock.rs`.
 
-mod case;
-mod cases;
+pub mod case;
+pub mod cases;
 mod clock;
 mod plot;
 mod record;

@@ -1,8 +1,8 @@
 //! `sh` blocks: what they tell a reader to type. Commands of the program run here, on the embedded device, with the binary
 //! that cargo built for this test, and a `text` block that follows must be what they print. Commands of cargo would build
 //! everything once more inside `cargo test`: their packages and targets are looked up instead, and `.ci/run` runs the ones
-//! that matter. Blocks marked `amd-gpu` or `network` need what a test machine lacks; of those only the program's flags are
-//! checked. `exit-1` names the exit code that is expected, `exit-0-1` says that it depends on the machine. A `text` block marked
+//! that matter. Blocks marked `amd-gpu` or `network` need what a test machine lacks, `slow` ones take minutes; of those only the
+//! program's flags are checked. `exit-1` names the exit code that is expected, `exit-0-1` says that it depends on the machine. A `text` block marked
 //! `drawing` is no output.
 
 use crate::pages::{self, Block};
@@ -79,6 +79,11 @@ fn assert_shown(block: &Block, output: &str) {
     }
 }
 
+/// Whether a block needs what a test machine lacks.
+fn elsewhere(block: &Block) -> bool {
+    block.attribute("amd-gpu").is_some() || block.attribute("network").is_some()
+}
+
 #[test]
 fn commands_of_the_program_run_and_print_what_the_pages_show() {
     let mut ran = 0;
@@ -92,7 +97,7 @@ fn commands_of_the_program_run_and_print_what_the_pages_show() {
                         output.take().unwrap_or_else(|| panic!("{}: output of which command?", block.place));
                     assert_shown(block, &output);
                 }
-                "sh" if block.attribute("amd-gpu").is_none() && block.attribute("network").is_none() => {
+                "sh" if !elsewhere(block) && block.attribute("slow").is_none() => {
                     let expected: Vec<&str> = block.attribute("exit-").unwrap_or("0").split('-').collect();
                     let mut all = String::new();
                     for line in lines(block).filter(|line| line.words.first() == Some(&"candle-rocm")) {
@@ -122,7 +127,7 @@ fn commands_of_the_program_run_and_print_what_the_pages_show() {
 fn commands_that_do_not_run_here_name_what_exists() {
     for page in pages::all() {
         for block in page.blocks.iter().filter(|block| block.language() == "sh") {
-            let elsewhere = block.attribute("amd-gpu").is_some() || block.attribute("network").is_some();
+            let elsewhere = elsewhere(block);
             for line in lines(block) {
                 match line.words.first().copied() {
                     Some("candle-rocm") => check_flags(&line, &block.place),

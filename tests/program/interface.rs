@@ -2,7 +2,8 @@
 
 use crate::support::*;
 
-const COMMANDS: &[&str] = &["bench", "compile", "doctor", "embed", "generate", "info", "transcribe", "completions"];
+const COMMANDS: &[&str] =
+    &["bench", "compile", "doctor", "embed", "generate", "info", "inspect", "transcribe", "completions"];
 
 #[test]
 fn help_names_every_command_and_the_exit_codes() {

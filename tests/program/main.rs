@@ -8,6 +8,7 @@ mod embed;
 mod emulated;
 mod generate;
 mod hub;
+mod inspect;
 mod interface;
 mod speed;
 mod support;

@@ -10,11 +10,11 @@ type Unary = fn(&Tensor) -> Result<Tensor>;
 type Binary = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 pub fn add_to(cases: &mut Cases) {
-    let n64 = cases.size.pick(64 * M, M / 2);
-    let n16 = cases.size.pick(16 * M, M / 4);
-    let side = cases.size.pick(4096, 512);
+    let n64 = cases.size.choose(64 * M, M / 2, 2 * M);
+    let n16 = cases.size.choose(16 * M, M / 4, M);
+    let side = cases.size.choose(4096, 512, 1024);
 
-    unary(cases, "copy", "copy", DType::F32, cases.size.pick(256 * M, M), Tensor::copy);
+    unary(cases, "copy", "copy", DType::F32, cases.size.choose(256 * M, M, 4 * M), Tensor::copy);
 
     binary(cases, "elementwise", "add", DType::BF16, n64, |a, b| a + b);
     binary(cases, "elementwise", "add", DType::F32, n64, |a, b| a + b);
@@ -45,7 +45,7 @@ pub fn add_to(cases: &mut Cases) {
 }
 
 fn unary(cases: &mut Cases, family: &'static str, what: &str, dtype: DType, count: usize, op: Unary) {
-    let work = Work::new(2 * count * dtype.size_in_bytes(), count);
+    let work = Work::new(2 * count * dtype.size_in_bytes(), count).over(count);
     cases.op(family, format!("{what} {}", label(dtype, &[count])), work, move |device| {
         let x = random(device, dtype, count)?;
         Ok(move || op(&x))
@@ -55,7 +55,7 @@ fn unary(cases: &mut Cases, family: &'static str, what: &str, dtype: DType, coun
 fn binary(cases: &mut Cases, family: &'static str, what: &str, dtype: DType, count: usize, op: Binary) {
     // A comparison writes bytes.
     let out = if family == "choice" { 1 } else { dtype.size_in_bytes() };
-    let work = Work::new(count * (2 * dtype.size_in_bytes() + out), count);
+    let work = Work::new(count * (2 * dtype.size_in_bytes() + out), count).over(count);
     cases.op(family, format!("{what} {}", label(dtype, &[count])), work, move |device| {
         let (a, b) = (random(device, dtype, count)?, random(device, dtype, count)?);
         Ok(move || op(&a, &b))
@@ -63,7 +63,7 @@ fn binary(cases: &mut Cases, family: &'static str, what: &str, dtype: DType, cou
 }
 
 fn cast(cases: &mut Cases, from: DType, to: DType, count: usize) {
-    let work = Work::new(count * (from.size_in_bytes() + to.size_in_bytes()), count);
+    let work = Work::new(count * (from.size_in_bytes() + to.size_in_bytes()), count).over(count);
     cases.op("cast", format!("cast {} to {}", label(from, &[count]), to.as_str()), work, move |device| {
         let x = random(device, from, count)?;
         Ok(move || x.to_dtype(to))
@@ -73,7 +73,7 @@ fn cast(cases: &mut Cases, from: DType, to: DType, count: usize) {
 fn choose(cases: &mut Cases, dtype: DType, dims: &[usize]) {
     let count: usize = dims.iter().product();
     let dims = dims.to_vec();
-    let work = Work::new(count * (1 + 3 * dtype.size_in_bytes()), count);
+    let work = Work::new(count * (1 + 3 * dtype.size_in_bytes()), count).over(count);
     cases.op("choice", format!("where_cond {}", label(dtype, &dims)), work, move |device| {
         let condition = random(device, DType::F32, dims.as_slice())?.gt(0f32)?;
         let (yes, no) = (random(device, dtype, dims.as_slice())?, random(device, dtype, dims.as_slice())?);
@@ -86,7 +86,7 @@ fn views(cases: &mut Cases, side: usize) {
     let square = [side, side];
     let count = side * side;
     let add = |what: &str, dtype: DType| format!("{what} {}", label(dtype, &square));
-    let moved = |dtype: DType, operands: usize| Work::new(operands * count * dtype.size_in_bytes(), count);
+    let moved = |dtype: DType, operands: usize| Work::new(operands * count * dtype.size_in_bytes(), count).over(count);
 
     cases.op("strided", add("row broadcast add", DType::F32), moved(DType::F32, 2), move |device| {
         let (a, row) = (random(device, DType::F32, (side, side))?, random(device, DType::F32, side)?);
@@ -114,11 +114,12 @@ fn views(cases: &mut Cases, side: usize) {
 }
 
 fn permuted(cases: &mut Cases) {
-    let heads = cases.size.pick([1, 32, 4096, 128], [1, 8, 128, 64]);
-    let cube = cases.size.pick(64, 16);
+    let heads = cases.size.choose([1, 32, 4096, 128], [1, 8, 128, 64], [1, 32, 256, 128]);
+    let cube = cases.size.choose(64, 16, 32);
     let contiguous = |cases: &mut Cases, name: String, dtype: DType, dims: [usize; 4], view: Unary| {
         let count: usize = dims.iter().product();
-        cases.op("strided", name, Work::new(2 * count * dtype.size_in_bytes(), 0), move |device: &Device| {
+        let work = Work::new(2 * count * dtype.size_in_bytes(), 0).over(count);
+        cases.op("strided", name, work, move |device: &Device| {
             let x = view(&random(device, dtype, dims.as_slice())?)?;
             Ok(move || x.contiguous())
         });

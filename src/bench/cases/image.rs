@@ -12,7 +12,7 @@ pub fn add_to(cases: &mut Cases) {
 }
 
 fn convolutions(cases: &mut Cases) {
-    let (channels, side) = cases.size.pick((128, 128), (16, 32));
+    let (channels, side) = cases.size.choose((128, 128), (16, 32), (128, 32));
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         let dims = [1, channels, side, side];
         let name = format!("conv2d 3x3 {} to {channels}", label(dtype, &dims));
@@ -24,7 +24,7 @@ fn convolutions(cases: &mut Cases) {
             Ok(move || image.conv2d(&taps, 1, 1, 1, 1))
         });
     }
-    let (batch, channels, side) = cases.size.pick((8, 64, 128), (1, 16, 32));
+    let (batch, channels, side) = cases.size.choose((8, 64, 128), (1, 16, 32), (1, 64, 64));
     for dtype in [DType::F32, DType::F16] {
         let (dims, more) = ([batch, channels, side, side], 2 * channels);
         let name = format!("conv2d 3x3 stride 2 {} to {more}", label(dtype, &dims));
@@ -36,7 +36,7 @@ fn convolutions(cases: &mut Cases) {
             Ok(move || image.conv2d(&taps, 1, 2, 1, 1))
         });
     }
-    let (channels, length) = cases.size.pick((384, 3000), (32, 256));
+    let (channels, length) = cases.size.choose((384, 3000), (32, 256), (384, 500));
     for dtype in [DType::F32, DType::F16] {
         let dims = [1, channels, length];
         let name = format!("conv1d k3 {} to {channels}", label(dtype, &dims));
@@ -48,7 +48,7 @@ fn convolutions(cases: &mut Cases) {
             Ok(move || image.conv1d(&taps, 1, 1, 1, 1))
         });
     }
-    let (channels, side) = cases.size.pick((128, 64), (16, 16));
+    let (channels, side) = cases.size.choose((128, 64), (16, 16), (128, 24));
     for dtype in [DType::F32, DType::F16] {
         let dims = [1, channels, side, side];
         let name = format!("conv_transpose2d k4s2 {} to {channels}", label(dtype, &dims));
@@ -64,11 +64,11 @@ fn convolutions(cases: &mut Cases) {
 
 /// From elements moved and multiply-adds done.
 fn work(dtype: DType, elements: usize, multiply_adds: usize) -> Work {
-    Work::new(elements * dtype.size_in_bytes(), 2 * multiply_adds)
+    Work::new(elements * dtype.size_in_bytes(), 2 * multiply_adds).over(multiply_adds)
 }
 
 fn windows(cases: &mut Cases) {
-    let [batch, channels, side] = cases.size.pick([8, 64, 256], [1, 16, 64]);
+    let [batch, channels, side] = cases.size.choose([8, 64, 256], [1, 16, 64], [1, 16, 256]);
     let large = [batch, channels, side, side];
     let small = [batch, channels, side / 2, side / 2];
     // Each case reads one of the two sizes and writes the other.
@@ -81,7 +81,7 @@ fn windows(cases: &mut Cases) {
         ("upsample_nearest2d x2", DType::F32, small, |x| x.upsample_nearest2d(2 * x.dim(2)?, 2 * x.dim(3)?)),
         ("upsample_bilinear2d x2", DType::F16, small, |x| x.upsample_bilinear2d(2 * x.dim(2)?, 2 * x.dim(3)?, false)),
     ] {
-        let work = Work::new(elements * dtype.size_in_bytes(), 0);
+        let work = Work::new(elements * dtype.size_in_bytes(), 0).over(batch * channels * side * side);
         cases.op("pool and resample", format!("{what} {}", label(dtype, &dims)), work, move |device| {
             let x = random(device, dtype, dims.as_slice())?;
             Ok(move || op(&x))

@@ -21,14 +21,14 @@ pub const TYPES: [(GgmlDType, &str); 10] = [
 ];
 
 pub fn add_to(cases: &mut Cases) {
-    let [rows, columns] = cases.size.pick([14336, 4096], [512, 256]);
+    let [rows, columns] = cases.size.choose([14336, 4096], [512, 256], [1024, 2048]);
     // More than any last-level cache of a GPU so far, all copies together.
     let cold = cases.size.pick(300 << 20, 1 << 18);
     for (dtype, name) in TYPES {
         let bytes = rows * columns / dtype.block_size() * dtype.type_size();
         for batch in [1, 8, 64, 512] {
             let moved = bytes + 4 * batch * (rows + columns);
-            let work = Work::new(moved, 2 * batch * rows * columns);
+            let work = Work::new(moved, 2 * batch * rows * columns).over(batch * rows * columns);
             cases.op("quantized", format!("{name} matmul {rows}x{columns}, batch {batch}"), work, move |device| {
                 let copies = (cold / bytes).clamp(2, 16);
                 let blocks = blocks(dtype, rows, columns)?;
@@ -46,10 +46,10 @@ pub fn add_to(cases: &mut Cases) {
             });
         }
     }
-    let side = cases.size.pick(4096, 256);
+    let side = cases.size.choose(4096, 256, 1024);
     for (dtype, name) in TYPES {
         let bytes = side * side / dtype.block_size() * dtype.type_size();
-        let work = Work::new(bytes + 4 * side * side, 0);
+        let work = Work::new(bytes + 4 * side * side, 0).over(side * side);
         cases.op("dequantize", format!("dequantize {name} {side}x{side} to f32"), work, move |device| {
             let weights = weights(device, dtype, side, side)?;
             let device = device.clone();

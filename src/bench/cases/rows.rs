@@ -8,10 +8,10 @@ use candle_nn::ops;
 type Unary = fn(&Tensor) -> Result<Tensor>;
 
 pub fn add_to(cases: &mut Cases) {
-    let square = cases.size.pick([4096, 4096], [256, 1024]);
-    let few = cases.size.pick([8, 8 << 20], [4, 1 << 17]);
-    let many = cases.size.pick([1 << 20, 32], [1 << 13, 32]);
-    let vocabulary = cases.size.pick([32, 128256], [4, 32064]);
+    let square = cases.size.choose([4096, 4096], [256, 1024], [256, 4096]);
+    let few = cases.size.choose([8, 8 << 20], [4, 1 << 17], [2, 1 << 20]);
+    let many = cases.size.choose([1 << 20, 32], [1 << 13, 32], [1 << 15, 32]);
+    let vocabulary = cases.size.choose([32, 128256], [4, 32064], [4, 128256]);
 
     for (what, dtype, dims, op) in [
         ("sum of rows", DType::F32, square, last as Unary),
@@ -25,18 +25,18 @@ pub fn add_to(cases: &mut Cases) {
         ("sum of all", DType::F32, few, Tensor::sum_all),
     ] {
         let count: usize = dims.iter().product();
-        let work = Work::new(count * dtype.size_in_bytes(), count);
+        let work = Work::new(count * dtype.size_in_bytes(), count).over(count);
         row(cases, "reduce", what, dtype, dims, work, op);
     }
     for (dtype, dims) in
         [(DType::F16, square), (DType::F32, square), (DType::F32, vocabulary), (DType::F16, few), (DType::F32, many)]
     {
         let count: usize = dims.iter().product();
-        let work = Work::new(2 * count * dtype.size_in_bytes(), 4 * count);
+        let work = Work::new(2 * count * dtype.size_in_bytes(), 4 * count).over(count);
         row(cases, "softmax and norms", "softmax", dtype, dims, work, ops::softmax_last_dim);
     }
-    let short = cases.size.pick([1 << 18, 128], [1 << 11, 128]);
-    let long = cases.size.pick([64, 1 << 18], [2, 1 << 15]);
+    let short = cases.size.choose([1 << 18, 128], [1 << 11, 128], [1 << 13, 128]);
+    let long = cases.size.choose([64, 1 << 18], [2, 1 << 15], [4, 1 << 18]);
     for (dtype, dims) in [(DType::BF16, square), (DType::F32, square), (DType::F16, short), (DType::F16, long)] {
         norms(cases, dtype, dims);
     }
@@ -63,7 +63,7 @@ fn row(
 
 fn norms(cases: &mut Cases, dtype: DType, dims: [usize; 2]) {
     let count: usize = dims.iter().product();
-    let work = |operations: usize| Work::new(2 * count * dtype.size_in_bytes(), operations * count);
+    let work = |operations: usize| Work::new(2 * count * dtype.size_in_bytes(), operations * count).over(count);
     cases.op("softmax and norms", format!("rms_norm {}", label(dtype, &dims)), work(4), move |device| {
         let (x, alpha) = (random(device, dtype, dims.as_slice())?, random(device, dtype, dims[1])?);
         Ok(move || ops::rms_norm(&x, &alpha, 1e-5))
