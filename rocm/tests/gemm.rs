@@ -36,6 +36,8 @@ numbers! {
     bf16, BF16, 7.9e-3, bf16::from_f64, bf16::to_f64;
     f32, F32, 1.2e-7, |value| value as f32, f64::from;
     f64, F64, 2.3e-16, |value| value, |value| value;
+    i8, I8, 0.0, |value| (127.0 * value) as i8, f64::from;
+    i32, I32, 0.0, |value| value as i32, f64::from;
 }
 
 /// A batch of matrices somewhere inside a buffer.
@@ -126,6 +128,7 @@ fn products_agree_with_plain_loops() -> hip::Result<()> {
         check::<bf16, bf16>(&stream, &blas, &mut random)?;
         check::<f16, f32>(&stream, &blas, &mut random)?;
         check::<bf16, f32>(&stream, &blas, &mut random)?;
+        check::<i8, i32>(&stream, &blas, &mut random)?;
     }
     Ok(())
 }
