@@ -29,12 +29,14 @@
 mod abi;
 mod calls;
 mod host;
+mod launch;
 mod limit;
 
 pub use abi::{
     ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId, Element, Rccl, NCCL_UNIQUE_ID_BYTES,
 };
 pub use calls::Group;
+pub use launch::Launch;
 pub use limit::VARIABLE as LIMIT_VARIABLE;
 
 use hip::{Device, Error, Platform, PlatformKind, Result, Stream};

@@ -41,7 +41,7 @@ pub fn run(member: &Member, steps: &mut [Step]) -> Result<(), Trouble> {
             SPINS..YIELDS => std::thread::yield_now(),
             _ => std::thread::sleep(SLEEP),
         }
-        if idle % 64 == 0 && looked.elapsed() >= LOOK {
+        if idle.is_multiple_of(64) && looked.elapsed() >= LOOK {
             looked = Instant::now();
             if let Some(mut trouble) = member.trouble_with(&awaited) {
                 // What the rank sent before it went is still there.
