@@ -20,7 +20,7 @@ fn a_program_for_cuda_runs_with_no_file_changed() {
         succeeds(call.env("CARGO_TARGET_DIR", clone.join("target/outside")).output())
     };
     let first = run();
-    assert!(first.contains("on Cuda { gpu_id: 0 }:") && first.contains("[2, 2], cuda:0, f32"), "{first}");
+    assert!(first.contains("on Cuda { gpu_id: 0 }:") && first.contains("Tensor[[2, 2], f32, cuda:0]"), "{first}");
     let second = run();
     assert!(second.contains("on Cuda { gpu_id: 0 }:") && !second.contains("Compiling"), "{second}");
     assert_eq!(project.read("Cargo.lock"), own);
