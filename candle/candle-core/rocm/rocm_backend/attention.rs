@@ -2,7 +2,7 @@
 //! stream of the queries. candle-nn's `sdpa` and all of candle-flash-attn are made of it.
 
 use super::kernels::{AttentionMask, AttentionOptions, AttentionWindow, Operand, Sequences};
-use super::{OnStream, RocmStorage, WrapErr};
+use super::{OnStream, RocmStorage, RocmStorageSlice, WrapErr};
 use crate::{Layout, Result, Storage, Tensor};
 
 /// What attention does beside `softmax(q k^T scale) v`.
@@ -110,7 +110,13 @@ impl Attention {
             prefixes,
             nan_rows: self.nan_rows,
         };
-        let mut result = RocmStorage::uninitialised(device, q.slice.dtype(), out.shape().elem_count())?;
+        let (dtype, count) = (q.slice.dtype(), out.shape().elem_count());
+        let slice = match self.sequences {
+            // Where lengths are wrong, rows are left out: those must not show what the memory held before.
+            Some(_) => RocmStorageSlice::zeros(device, dtype, count)?,
+            None => RocmStorageSlice::uninitialised(device, dtype, count)?,
+        };
+        let mut result = RocmStorage { slice, device: device.clone() };
         let (q, k, v) = (q.operand(q_l, op)?, k.operand(k_l, op)?, v.operand(v_l, op)?);
         device.kernels().attention(&q, &k, &v, &options, &mut result.operand_mut(out, op)?, None).w()?;
         Ok(result)
