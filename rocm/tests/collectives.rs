@@ -4,8 +4,8 @@
 mod ranks;
 
 use hip::{Platform, Result, Stream};
-use ranks::{is_rank, run_ranks, Kind};
-use rocm::rccl::{Comm, Element, Group, Id, Op};
+use ranks::{is_rank, launch_ranks, run_ranks, Kind};
+use rocm::rccl::{Comm, Element, Group, Id, Launch, Op};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
@@ -177,6 +177,20 @@ fn processes_agree_with_plain_sums() -> Result<()> {
             assert!(code.success(), "rank {rank} of {ranks}: {words}");
             words.lines().filter(|line| line.starts_with("64 MB")).for_each(|line| eprintln!("{line}"));
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn ranks_of_a_launcher_meet() -> Result<()> {
+    if is_rank().is_some() {
+        let launch = Launch::from_environment()?.expect("the test sets torchrun's variables");
+        let comm = launch.join(&platform()?.device(launch.local_rank)?.new_stream()?)?;
+        assert_eq!((comm.rank(), comm.ranks()), (launch.rank, 3));
+        return every_call::<f32>(&comm, 65);
+    }
+    for (well, words) in launch_ranks("ranks_of_a_launcher_meet", 3) {
+        assert!(well, "{words}");
     }
     Ok(())
 }

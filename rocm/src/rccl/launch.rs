@@ -21,14 +21,17 @@ pub struct Launch {
     pub address: String,
 }
 
+/// Looks a variable up.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// A launcher, by the variables it sets.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
     ranks: &'static str,
     local_rank: &'static str,
-    /// How many ranks this machine has, or how many machines there are.
-    all_here: fn(&dyn Fn(&str) -> Option<String>) -> bool,
+    /// Whether all ranks are on this machine, as far as its variables say.
+    all_here: fn(Variables<'_>) -> bool,
 }
 
 const LAUNCHERS: [Launcher; 3] = [
@@ -68,7 +71,7 @@ impl Launch {
         Self::from_variables(&|name| std::env::var(name).ok())
     }
 
-    fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+    fn from_variables(variable: Variables<'_>) -> Result<Option<Self>> {
         let Some(launcher) = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some()) else {
             return Ok(None);
         };

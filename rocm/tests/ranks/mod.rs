@@ -52,6 +52,25 @@ impl Rank {
     }
 }
 
+/// Runs the named test in a process for each rank, with the variables that torchrun sets; whether each ended well, and what it said.
+pub fn launch_ranks(test: &str, ranks: usize) -> Vec<(bool, String)> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has a number");
+    let start = |rank: usize| {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", test, "--nocapture"]).env(RANK, format!("{rank}/{ranks}"));
+        for (name, value) in
+            [("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("MASTER_PORT", free.port().into())]
+        {
+            command.env(name, value.to_string());
+        }
+        command.env("MASTER_ADDR", "127.0.0.1").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("a rank starts")
+    };
+    let all: Vec<Child> = (0..ranks).map(start).collect();
+    let ended = all.into_iter().map(|rank| rank.wait_with_output().expect("it ends"));
+    ended.map(|end| (end.status.success(), String::from_utf8_lossy(&end.stderr).into_owned())).collect()
+}
+
 /// Runs the named test in a process for each rank; the result is how each ended and what it said.
 pub fn run_ranks(test: &str, ranks: usize, kind: Kind, limit: &str) -> Vec<(ExitStatus, String)> {
     let started = if kind == Kind::LastStaysAway { ranks - 1 } else { ranks };
