@@ -207,8 +207,8 @@ calls! {
 /// # let device = hip::Platform::named("host")?.device(0)?;
 /// let streams = [device.new_stream()?, device.new_stream()?];
 /// let comms = Comm::for_streams(&streams)?;
-/// let (mine, mut theirs) = (streams[0].upload(&[1u32])?, streams[0].alloc(1)?);
-/// let (yours, mut ours) = (streams[1].upload(&[2u32])?, streams[1].alloc(1)?);
+/// let (mine, mut theirs) = (streams[0].upload(&[1u32])?, streams[0].alloc::<u32>(1)?);
+/// let (yours, mut ours) = (streams[1].upload(&[2u32])?, streams[1].alloc::<u32>(1)?);
 /// let mut group = Group::new(device.platform())?;
 /// group.send(&comms[0], &mine, 1)?;
 /// group.recv(&comms[0], &mut theirs, 1)?;
