@@ -15,7 +15,7 @@ fn accuracy_settings_move_what_the_manual_leaves_open() {
         let asm = Asm::new(arch);
         let at = |accuracy| {
             let options = Options { accuracy, ..Options::default() };
-            asm.run_with("  v_rcp_f32 v1, v2\n  v_sqrt_f32 v50, v2", &[values.clone()], 2, options).unwrap()
+            asm.run_with("  v_rcp_f32 v1, v2\n  v_sqrt_f32 v50, v2", std::slice::from_ref(&values), 2, options).unwrap()
         };
         let exact = at(Accuracy::Exact);
         let (up, down, coarse) = (at(Accuracy::Up), at(Accuracy::Down), at(Accuracy::Coarse));
