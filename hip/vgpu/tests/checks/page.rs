@@ -1,4 +1,4 @@
-//! The book's page about emulated GPUs shows a kernel with a fault and the report of it: this is what comes out.
+//! The book's page about emulated GPUs shows a kernel with a fault, `missing_barrier.hip`, and the report of it: this is what comes out.
 
 use crate::common::{clang, hip};
 use crate::CHECKED;
@@ -17,7 +17,7 @@ fn the_page_shows_the_report_of_its_kernel() {
     if clang().is_none() {
         return;
     }
-    let source = block("```cpp\n").replace("threadIdx.x", "THREAD");
+    let source = include_str!("missing_barrier.hip").replace("threadIdx.x", "THREAD");
     let object = Object::load(&hip(Arch::Gfx1100, &source)).expect("an object");
     let mut memory = Buffers::new();
     let (input, output) = (memory.from_slice(&[7u32; 128]), memory.alloc(512));
