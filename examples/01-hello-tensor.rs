@@ -26,7 +26,8 @@ fn main() -> Result<()> {
     ensure!(sum == expected, "the CPU says {expected}, not {sum}");
     println!("the CPU says the same");
 
-    // For a program that prefers Candle's CPU backend to the embedded device where there is no AMD GPU:
+    // For a program that prefers Candle's CPU backend to the embedded device where there is no AMD GPU. A platform that
+    // CANDLE_ROCM_PLATFORM asks for counts as one.
     println!("Device::rocm_if_available(0) gives {:?} here", Device::rocm_if_available(0)?.location());
     Ok(())
 }

@@ -52,7 +52,7 @@ examples! {
         "Tensor[[2, 2], f32, cuda:0]",
         "the sum of the product is 83",
         "CPU says the same",
-        "Cpu here",
+        "rocm_if_available(0) gives Cuda { gpu_id: 0 } here",
     ]
     devices_and_memory "02-devices-and-memory" [
         "platform host: CANDLE_ROCM_PLATFORM=host asks for it",
