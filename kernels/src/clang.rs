@@ -7,7 +7,9 @@ use std::path::Path;
 
 /// What every module is compiled with. `-DNDEBUG`: an assertion would pull in calls to the host and a stack. `-ffp-contract=on`: HIP's
 /// own setting, `fast`, fuses a product with a sum across statements, and so leaves out the rounding between them that Candle's CPU
-/// backend has (f16 `affine` was one unit off in the last place); `on` fuses within an expression only.
+/// backend has (f16 `affine` was one unit off in the last place); `on` fuses within an expression only. `-munsafe-fp-atomics`: f32 and
+/// f64 sums in memory by the GPU's own instruction where it has one. Unsafe is what it does in memory that the host shares coherently, and
+/// our kernels add in the device's own memory only.
 const OPTIONS: &[&str] = &[
     "-x",
     "hip",
@@ -20,6 +22,7 @@ const OPTIONS: &[&str] = &[
     "-std=c++17",
     "-DNDEBUG",
     "-ffp-contract=on",
+    "-munsafe-fp-atomics",
 ];
 
 /// A compiler that was found and tried.

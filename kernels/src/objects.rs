@@ -13,8 +13,8 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// What AMD's run-time compiler is asked for, besides the target.
-pub const RUN_TIME_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-O3", "-ffp-contract=on"];
+/// What AMD's run-time compiler is asked for, besides the target; `clang.rs` says why.
+pub const RUN_TIME_OPTIONS: &[&str] = &["-std=c++17", "-DNDEBUG", "-O3", "-ffp-contract=on", "-munsafe-fp-atomics"];
 
 /// Where an object came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

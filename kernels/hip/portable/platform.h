@@ -106,10 +106,18 @@ DEVICE u32 block_z() { return __builtin_amdgcn_workgroup_id_z(); }
 // In blocks, as gridDim is. The dispatch packet counts threads.
 DEVICE u32 grid_x() { return __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(); }
 DEVICE u32 grid_y() { return __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y(); }
+// Shared memory, and nothing else, is as all threads of the block left it: what threads exchange through global memory they order with
+// device_fence(). On RDNA a fence for global memory waits for all loads and stores of a wave and empties the nearest cache. Older
+// compilers know no other.
+#if defined(__clang_major__) && __clang_major__ >= 19
+#define SHARED_FENCE(order) __builtin_amdgcn_fence(order, "workgroup", "local")
+#else
+#define SHARED_FENCE(order) __builtin_amdgcn_fence(order, "workgroup")
+#endif
 DEVICE void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    SHARED_FENCE(__ATOMIC_RELEASE);
     __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+    SHARED_FENCE(__ATOMIC_ACQUIRE);
 }
 // What this thread has seen and written comes before what it does next, for the whole device.
 DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
