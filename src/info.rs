@@ -31,6 +31,7 @@ const VARIABLES: &[&str] = &[
     "HIP_CUDA_QUEUE",
     "HIP_HOST_ARCH",
     "HIP_HOST_ACCURACY",
+    "HIP_HOST_EDIT",
     "HIP_HOST_ORDER",
     "HIP_HOST_SWITCH",
     "HIP_HOST_DEVICES",

@@ -47,10 +47,13 @@ impl Code {
             Target::Amd(arch) => {
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { elf_bytes(start, target) }.map_err(invalid)?;
-                let object = vgpu::Object::load(bytes).map_err(|why| invalid(why.to_string()))?;
+                let mut object = vgpu::Object::load(bytes).map_err(|why| invalid(why.to_string()))?;
                 if object.arch() != arch {
                     let why = format!("the code object is for {}, the device is a {arch}", object.arch());
                     return Err((hipError_t::hipErrorNoBinaryForGpu, why));
+                }
+                if let Some(edit) = crate::config::options().ok().and_then(|options| options.edit.as_ref()) {
+                    object.edit(edit).map_err(invalid)?;
                 }
                 Ok(Self::Amd(object))
             }

@@ -23,6 +23,9 @@ pub struct Options {
     /// of checked mode 100). What `checked` and `order` ask for comes on top.
     #[cfg(feature = "emulator")]
     pub emulator: vgpu::Options,
+    /// One instruction that emulated GPUs find replaced (`HIP_HOST_EDIT`, such as `KERNEL+0x1c8=nothing`), to see whether a test would notice.
+    #[cfg(feature = "emulator")]
+    pub edit: Option<vgpu::Edit>,
     /// Compute units that emulated GPUs report, cycled over the devices; what is planned depends on it. 8 where the list is empty: few,
     /// so that small work fills them, and fixed, so that plans do not depend on the machine.
     pub units: Vec<u32>,
@@ -51,6 +54,8 @@ impl Default for Options {
             targets: vec![Target::Host],
             #[cfg(feature = "emulator")]
             emulator: vgpu::Options::default(),
+            #[cfg(feature = "emulator")]
+            edit: None,
             units: Vec::new(),
             checked: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -90,6 +95,11 @@ impl Options {
                     _ => return Err(bad("HIP_HOST_ACCURACY", &value, "exact, coarse, up or down")),
                 };
             }
+        }
+        #[cfg(feature = "emulator")]
+        if let Some(value) = set("HIP_HOST_EDIT") {
+            let wanted = "an instruction of a kernel, such as KERNEL+0x1c8=nothing or KERNEL+0x1c8=stop";
+            options.edit = Some(value.parse().map_err(|()| bad("HIP_HOST_EDIT", &value, wanted))?);
         }
         if let Some(value) = set("HIP_HOST_DEVICES") {
             options.devices =
@@ -304,6 +314,8 @@ mod tests {
             ("HIP_HOST_ARCH", "gfx7"),
             ("HIP_HOST_ACCURACY", "roughly"),
             ("HIP_HOST_SWITCH", "often"),
+            ("HIP_HOST_EDIT", "softmax"),
+            ("HIP_HOST_EDIT", "softmax+0x10=faster"),
         ] {
             let why = read(&[(name, value)]).expect_err(name);
             assert!(why.contains(name), "{why}");

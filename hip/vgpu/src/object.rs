@@ -91,7 +91,7 @@ impl Image {
         if at.checked_add(count)? > self.layout.size() - PAGE {
             return None;
         }
-        // SAFETY: in bounds; only used while loading, before any kernel can write to it.
+        // SAFETY: in bounds; only used while loading, before any kernel can write to it, and for segments that none may write to.
         Some(unsafe { std::slice::from_raw_parts(self.memory.add(at), count) })
     }
 }
@@ -206,6 +206,16 @@ impl Object {
     pub fn spans(&self) -> &[Span] {
         &self.inner.spans
     }
+
+    /// Writes bytes of the image, as long as nobody has a kernel of it.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Option<()> {
+        let inner = Arc::get_mut(&mut self.inner)?;
+        inner.image.bytes(at, bytes.len())?;
+        // SAFETY: in bounds, as was just seen, and nobody else has the object.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), inner.image.memory.add(at as usize), bytes.len()) };
+        inner.cache.clear();
+        Some(())
+    }
 }
 
 impl Kernel {
@@ -261,6 +271,14 @@ impl Kernel {
 
     pub(crate) fn cache(&self) -> &CodeCache {
         &self.object.cache
+    }
+
+    /// Bytes of the image that no kernel writes to, such as code.
+    pub(crate) fn image_bytes(&self, at: u64, count: usize) -> Option<&[u8]> {
+        let address = self.base().checked_add(at)?;
+        let constant = |span: &&Span| !span.writable && span.contains(address, count as u64);
+        self.object.spans.iter().find(constant)?;
+        self.object.image.bytes(at, count)
     }
 }
 

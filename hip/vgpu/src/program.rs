@@ -48,26 +48,27 @@ impl lanes::Run for Join {
     }
 }
 
-/// The address a branch goes to.
-fn target(inst: &Inst, pc: u64) -> u64 {
-    pc.wrapping_add(u64::from(inst.size)).wrapping_add((i64::from(inst.imm) * 4) as u64)
-}
+impl Inst {
+    /// Where an instruction at `pc` may jump to, if it says so itself.
+    pub(crate) fn jump(&self, pc: u64) -> Option<u64> {
+        let is_branch = matches!(
+            self.op,
+            Name::S_BRANCH
+                | Name::S_CBRANCH_SCC0
+                | Name::S_CBRANCH_SCC1
+                | Name::S_CBRANCH_VCCZ
+                | Name::S_CBRANCH_VCCNZ
+                | Name::S_CBRANCH_EXECZ
+                | Name::S_CBRANCH_EXECNZ
+        );
+        let target = pc.wrapping_add(u64::from(self.size)).wrapping_add((i64::from(self.imm) * 4) as u64);
+        is_branch.then_some(target)
+    }
 
-fn is_branch(op: Name) -> bool {
-    matches!(
-        op,
-        Name::S_BRANCH
-            | Name::S_CBRANCH_SCC0
-            | Name::S_CBRANCH_SCC1
-            | Name::S_CBRANCH_VCCZ
-            | Name::S_CBRANCH_VCCNZ
-            | Name::S_CBRANCH_EXECZ
-            | Name::S_CBRANCH_EXECNZ
-    )
-}
-
-fn falls_through(op: Name) -> bool {
-    !matches!(op, Name::S_BRANCH | Name::S_ENDPGM | Name::S_SETPC_B64 | Name::S_ENDPGM_SAVED)
+    /// Whether the one behind it may be the next.
+    pub(crate) fn falls_through(&self) -> bool {
+        !matches!(self.op, Name::S_BRANCH | Name::S_ENDPGM | Name::S_SETPC_B64 | Name::S_ENDPGM_SAVED)
+    }
 }
 
 impl<const L: usize> Program<L> {
@@ -93,10 +94,8 @@ impl<const L: usize> Program<L> {
                     }
                 };
                 let next = pc.wrapping_add(u64::from(inst.size.max(4)));
-                if is_branch(inst.op) {
-                    pending.push(target(&inst, pc));
-                }
-                let on = falls_through(inst.op);
+                pending.extend(inst.jump(pc));
+                let on = inst.falls_through();
                 found.insert(pc, Ok(inst));
                 if !on {
                     break;
@@ -112,7 +111,7 @@ impl<const L: usize> Program<L> {
         let addresses: Vec<u64> = found.keys().copied().collect();
         let joins = |n: usize, inst: &Inst| {
             let next = addresses[n].wrapping_add(u64::from(inst.size.max(4)));
-            (falls_through(inst.op) && addresses.get(n + 1) != Some(&next)).then_some(next)
+            (inst.falls_through() && addresses.get(n + 1) != Some(&next)).then_some(next)
         };
         let mut index = HashMap::new();
         let mut count = 0;
@@ -185,9 +184,9 @@ impl<const L: usize> Program<L> {
                     }
                     op = index(facts, op, &inst, 0);
                 }
-                if is_branch(inst.op) {
+                if let Some(target) = inst.jump(pc) {
                     // The last operation refuses: a target that was not found leads there.
-                    op.imm = self.index.get(&target(&inst, pc)).map_or(i32::MAX, |&index| index as i32);
+                    op.imm = self.index.get(&target).map_or(i32::MAX, |&index| index as i32);
                 }
                 if matches!(inst.op, Name::S_GETPC_B64 | Name::S_SWAPPC_B64 | Name::S_CALL_B64) {
                     let following = pc + u64::from(inst.size);

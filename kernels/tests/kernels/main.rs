@@ -20,6 +20,7 @@ mod fill;
 mod gemm;
 mod image;
 mod indexing;
+mod mutations;
 mod norms;
 mod quantized;
 mod random;
