@@ -62,6 +62,7 @@ impl<T: DeviceCopy> View<'_, T> {
         large_copy::download(self.stream(), self.ptr().as_raw(), &mut data.spare_capacity_mut()[..self.len()])?;
         // SAFETY: all elements were written, and every bit pattern is a value of T.
         unsafe { data.set_len(self.len()) };
+        self.stream().report()?;
         Ok(data)
     }
 
@@ -70,7 +71,8 @@ impl<T: DeviceCopy> View<'_, T> {
         same_length(data.len(), self.len())?;
         // SAFETY: nothing but values of T is written there, and a failed copy leaves bytes, each of which is one.
         let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<T>]) };
-        large_copy::download(self.stream(), self.ptr().as_raw(), data)
+        large_copy::download(self.stream(), self.ptr().as_raw(), data)?;
+        self.stream().report()
     }
 
     /// Copies rows into `data`, which is laid out with its own pitch. Waits for the work on the buffer's stream.
@@ -85,7 +87,8 @@ impl<T: DeviceCopy> View<'_, T> {
         unsafe {
             copy_rows(stream, data.as_mut_ptr(), self.ptr().as_raw().cast(), rows, hipMemcpyKind::hipMemcpyDeviceToHost)
         }?;
-        stream.0.drain()
+        stream.0.drain()?;
+        stream.report()
     }
 }
 
@@ -144,7 +147,8 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         unsafe {
             copy_rows(stream, self.ptr().as_raw().cast(), data.as_ptr(), rows, hipMemcpyKind::hipMemcpyHostToDevice)
         }?;
-        stream.0.drain()
+        stream.0.drain()?;
+        stream.report()
     }
 
     /// Copies the elements of `source`, of the same length, which may belong to another stream or another device.

@@ -13,7 +13,7 @@
 //! # Ok::<(), hip::Error>(())
 //! ```
 //!
-//! A kernel is launched by [`Function::launch`], the one thing here that is `unsafe` besides building a buffer from raw
+//! With the feature `kernel`, kernels can be written in Rust: see the module `kernel`. One in HIP C++ is launched by [`Function::launch`], the one thing here that is `unsafe` besides building a buffer from raw
 //! parts; [`Compiler`] shows a whole program.
 
 mod buffer;
@@ -31,6 +31,8 @@ mod event;
 mod exit;
 mod graph;
 mod image;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 mod known_archs;
 mod large_copy;
 mod launch;
@@ -51,6 +53,8 @@ pub use element::{DeviceCopy, DevicePtr};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use graph::Graph;
+#[cfg(feature = "kernel")]
+pub use hip_macros::{device, kernel, kernels};
 pub use launch::{Dim3, DynamicArgs, KernelArg, KernelArgs, LaunchConfig};
 pub use module::{Function, FunctionInfo, Module};
 pub use pinned::{Pending, PinnedBuffer};

@@ -92,7 +92,16 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for the stream")?;
         self.0.device.0.bind()?;
-        self.0.synchronize()
+        self.0.synchronize()?;
+        self.report()
+    }
+
+    /// What kernels in Rust had to report, now that they are known to be done.
+    #[inline]
+    pub(crate) fn report(&self) -> Result<()> {
+        #[cfg(feature = "kernel")]
+        crate::kernel::report(self)?;
+        Ok(())
     }
 
     /// True when all work submitted so far is done.
