@@ -176,6 +176,11 @@ impl Body<'_> {
         };
         let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let name = segments[segments.len() - 1].as_str();
+        if let Some(owner) = &path.qself {
+            let ty = self.ty(&owner.ty)?;
+            let Ty::Prim(prim) = ty else { return Err(Error::new(span, format!("kernels do not know functions of `{ty}`"))) };
+            return self.associated_call(prim, name, call);
+        }
         if let [.., owner, _] = &segments[..] {
             if owner == "Shared" {
                 return Err(Error::new(span, "shared memory needs a `let` of its own: `let mut tile = Shared::<[f32; 256]>::new();`"));
@@ -321,6 +326,10 @@ impl Body<'_> {
         }
         let receiver = self.expr(&call.receiver)?;
         match self.types.shallow(&receiver.ty) {
+            Ty::Array(..) => {
+                let place = self.value_place(receiver, call.receiver.span());
+                self.memory_method(place, &name, call)
+            }
             Ty::Prim(_) | Ty::Var(_) => self.value_method(receiver, &name, call),
             other => Err(Error::new(span, format!("`{}` has no method `{name}` in kernels", self.types.known(&other)))),
         }

@@ -198,8 +198,14 @@ impl Body<'_> {
 
     fn named(&mut self, path: &syn::ExprPath) -> Result<Value> {
         let span = path.span();
-        if path.qself.is_some() {
-            return Err(Error::new(span, "write the type's name: kernels do not know this form of a path"));
+        if let Some(owner) = &path.qself {
+            let (name, ty) = (path.path.segments.last().map(|last| last.ident.to_string()), self.ty(&owner.ty)?);
+            if let (Some(name), Ty::Prim(prim)) = (name, ty) {
+                if let Some(value) = self.associated(prim, &name, false, span)? {
+                    return Ok(value);
+                }
+            }
+            return Err(Error::new(span, "kernels do not know this constant"));
         }
         let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if let [name] = &segments[..] {
@@ -223,8 +229,12 @@ impl Body<'_> {
             return Ok(Value { ty, code: format!("({})", value.code), stable: value.stable });
         }
         if segments.len() >= 2 {
-            if let Some(value) = self.associated(&segments, span)? {
-                return Ok(value);
+            let consts = segments[segments.len() - 2] == "consts";
+            let owner = segments.len().checked_sub(if consts { 3 } else { 2 }).map_or("", |at| segments[at].as_str());
+            if let Some(prim) = self.prim_named(owner) {
+                if let Some(value) = self.associated(prim, last, consts, span)? {
+                    return Ok(value);
+                }
             }
         }
         if segments.len() == 1 && self.unit.function(last).is_some() {
@@ -237,14 +247,7 @@ impl Body<'_> {
     }
 
     /// `f32::MAX`, `T::ZERO`, `std::f32::consts::PI`.
-    fn associated(&mut self, segments: &[String], span: proc_macro2::Span) -> Result<Option<Value>> {
-        let name = segments[segments.len() - 1].as_str();
-        let mut owner = segments[segments.len() - 2].as_str();
-        let consts = owner == "consts";
-        if consts {
-            owner = segments.len().checked_sub(3).map_or("", |at| segments[at].as_str());
-        }
-        let Some(prim) = self.prim_named(owner) else { return Ok(None) };
+    fn associated(&mut self, prim: Prim, name: &str, consts: bool, span: proc_macro2::Span) -> Result<Option<Value>> {
         let ty = Ty::Prim(prim);
         let stable = |code: String| Ok(Some(Value { ty: Ty::Prim(prim), code, stable: true }));
         if consts {

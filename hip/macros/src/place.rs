@@ -110,8 +110,13 @@ impl Body<'_> {
             return Ok(place);
         }
         let value = self.expr(expr)?;
-        let value = self.spill(Value { stable: false, ..value }, expr.span());
-        Ok(Place::new(self.types.shallow(&value.ty), value.code))
+        Ok(self.value_place(value, expr.span()))
+    }
+
+    /// A temporary for a value.
+    pub fn value_place(&mut self, value: Value, span: Span) -> Place {
+        let value = self.spill(Value { stable: false, ..value }, span);
+        Place::new(self.types.shallow(&value.ty), value.code)
     }
 
     /// The element of a place.
