@@ -238,8 +238,31 @@ template <typename T> RS_DEVICE T div(T a, T b, Context cx, u32 site) {
         return a / b;
     }
 }
-RS_DEVICE f32 rem_real(f32 a, f32 b) { return __builtin_fmodf(a, b); }
-RS_DEVICE f64 rem_real(f64 a, f64 b) { return __builtin_fmod(a, b); }
+// The remainder of floats is exact, so it is found bit by bit: compilers for GPUs divide and round instead.
+template <typename T> RS_DEVICE T rem_real(T a, T b) {
+    typedef typename Is<T>::Bits U;
+    constexpr u32 DIGITS = sizeof(T) == 4 ? 23 : 52;
+    constexpr U HIDDEN = (U)1 << DIGITS, SIGN = (U)1 << (sizeof(T) * 8 - 1);
+    const U sign = as_bits<U>(a) & SIGN, x = as_bits<U>(a) & ~SIGN, y = as_bits<U>(b) & ~SIGN;
+    const U infinity = as_bits<U>(Limits<T>::infinity());
+    if (x >= infinity || y > infinity || y == 0) return Limits<T>::nan();
+    if (x < y) return a;
+    // Both as a whole number with the same count of digits, times a power of two.
+    i32 exponent = (i32)(x >> DIGITS), least = (i32)(y >> DIGITS);
+    U rest = (x & (HIDDEN - 1)) | (exponent == 0 ? 0 : HIDDEN), by = (y & (HIDDEN - 1)) | (least == 0 ? 0 : HIDDEN);
+    for (exponent += exponent == 0; rest < HIDDEN; exponent--) rest <<= 1;
+    for (least += least == 0; by < HIDDEN; least--) by <<= 1;
+    for (; exponent > least; exponent--) {
+        if (rest >= by) rest -= by;
+        rest <<= 1;
+    }
+    if (rest >= by) rest -= by;
+    if (rest == 0) return as_bits<T>(sign);
+    for (; rest < HIDDEN && exponent > 1; exponent--) rest <<= 1;
+    if (exponent < 1) return as_bits<T>((U)(sign | rest >> (1 - exponent)));
+    if (rest < HIDDEN) return as_bits<T>((U)(sign | rest));
+    return as_bits<T>((U)(sign | (U)exponent << DIGITS | (rest & (HIDDEN - 1))));
+}
 RS_DEVICE f16 rem_real(f16 a, f16 b) { return narrow_f16(rem_real(widen(a), widen(b))); }
 RS_DEVICE bf16 rem_real(bf16 a, bf16 b) { return narrow_bf16(rem_real(widen(a), widen(b))); }
 template <typename T> RS_DEVICE T rem(T a, T b) { return rem_real(a, b); }
