@@ -17,6 +17,7 @@ pages! {
     program "src/program.md",
     quantized_models "src/quantized-models.md",
     custom_kernels "src/custom-kernels.md",
+    kernels_in_rust "src/kernels-in-rust.md",
     several_gpus "src/several-gpus.md",
     troubleshooting "src/troubleshooting.md",
     testing "src/testing-without-a-gpu.md",

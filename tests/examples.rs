@@ -108,6 +108,14 @@ examples! {
         "#####",
         " points differ from the CPU",
     ]
+    kernels_in_rust "11-kernels-in-rust" [
+        "saxpy: [1.0, 3.0, 5.0] .. [1995.0, 1997.0, 1999.0]",
+        "matmul: 33 x 50 by 50 x 20, 0 elements differ from the CPU",
+        "softmax: rows sum to 1.0000, 1.0000, 1.0000, 1.0000",
+        "sort: 4096 keys, the same as the CPU's: true",
+        "examples/11-kernels-in-rust.rs:",
+        "index 4000 is out of range for `x`, which has 4000 elements",
+    ]
 }
 
 #[test]

@@ -1,171 +1,21 @@
 //! Calls: of device functions, which are translated for the types they are called with, and of what the prelude `hip::kernel` offers.
 
 use crate::body::{Body, Class, Value};
+use crate::prelude::{Of, ATOMICS, METHODS, PLACES};
 use crate::types::{Kind, Prim, Ty};
 use proc_macro2::Span;
 use std::collections::HashMap;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Result};
 
-/// Functions without arguments: the name, and the C++.
-const PLACES: [(&str, &str); 19] = [
-    ("thread_x", "threadIdx.x"),
-    ("thread_y", "threadIdx.y"),
-    ("thread_z", "threadIdx.z"),
-    ("block_x", "blockIdx.x"),
-    ("block_y", "blockIdx.y"),
-    ("block_z", "blockIdx.z"),
-    ("block_dim_x", "blockDim.x"),
-    ("block_dim_y", "blockDim.y"),
-    ("block_dim_z", "blockDim.z"),
-    ("grid_dim_x", "gridDim.x"),
-    ("grid_dim_y", "gridDim.y"),
-    ("grid_dim_z", "gridDim.z"),
-    ("global_x", "rs::u64(blockIdx.x) * blockDim.x + threadIdx.x"),
-    ("global_y", "rs::u64(blockIdx.y) * blockDim.y + threadIdx.y"),
-    ("global_z", "rs::u64(blockIdx.z) * blockDim.z + threadIdx.z"),
-    ("threads_x", "rs::u64(gridDim.x) * blockDim.x"),
-    ("wave_size", "(unsigned)warpSize"),
-    ("lane", "rs::lane()"),
-    ("active_lanes", "__ballot(1)"),
-];
-
-/// What functions take and give, in the words of the tables.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
-    /// The receiver's own type.
-    Same,
-    U32,
-    Bool,
-    /// The bits of a float, or the unsigned type of the same size.
-    Bits,
-    F32,
-    F64,
-}
-
-/// The numbers that have a method.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
-    Number,
-    Int,
-    Signed,
-    Unsigned,
-    Float,
-    Half,
-    Wide,
-}
-
-/// Methods of numbers: the name, on what, what they take, what they give. The C++ is `rs::name`.
-const METHODS: &[(&str, On, &[Of], Of)] = &[
-    ("min", On::Number, &[Of::Same], Of::Same),
-    ("max", On::Number, &[Of::Same], Of::Same),
-    ("clamp", On::Number, &[Of::Same, Of::Same], Of::Same),
-    ("abs", On::Signed, &[], Of::Same),
-    ("signum", On::Signed, &[], Of::Same),
-    ("wrapping_add", On::Int, &[Of::Same], Of::Same),
-    ("wrapping_sub", On::Int, &[Of::Same], Of::Same),
-    ("wrapping_mul", On::Int, &[Of::Same], Of::Same),
-    ("wrapping_neg", On::Int, &[], Of::Same),
-    ("saturating_add", On::Int, &[Of::Same], Of::Same),
-    ("saturating_sub", On::Int, &[Of::Same], Of::Same),
-    ("abs_diff", On::Int, &[Of::Same], Of::Bits),
-    ("pow", On::Int, &[Of::U32], Of::Same),
-    ("count_ones", On::Int, &[], Of::U32),
-    ("count_zeros", On::Int, &[], Of::U32),
-    ("leading_zeros", On::Int, &[], Of::U32),
-    ("trailing_zeros", On::Int, &[], Of::U32),
-    ("rotate_left", On::Int, &[Of::U32], Of::Same),
-    ("rotate_right", On::Int, &[Of::U32], Of::Same),
-    ("is_power_of_two", On::Unsigned, &[], Of::Bool),
-    ("to_f32", On::Number, &[], Of::F32),
-    ("to_f64", On::Half, &[], Of::F64),
-    ("to_bits", On::Float, &[], Of::Bits),
-    ("is_nan", On::Float, &[], Of::Bool),
-    ("is_finite", On::Float, &[], Of::Bool),
-    ("is_infinite", On::Float, &[], Of::Bool),
-    ("sqrt", On::Wide, &[], Of::Same),
-    ("recip", On::Wide, &[], Of::Same),
-    ("floor", On::Wide, &[], Of::Same),
-    ("ceil", On::Wide, &[], Of::Same),
-    ("round", On::Wide, &[], Of::Same),
-    ("round_ties_even", On::Wide, &[], Of::Same),
-    ("trunc", On::Wide, &[], Of::Same),
-    ("fract", On::Wide, &[], Of::Same),
-    ("mul_add", On::Wide, &[Of::Same, Of::Same], Of::Same),
-    ("copysign", On::Wide, &[Of::Same], Of::Same),
-    ("exp", On::Wide, &[], Of::Same),
-    ("exp2", On::Wide, &[], Of::Same),
-    ("exp_m1", On::Wide, &[], Of::Same),
-    ("ln", On::Wide, &[], Of::Same),
-    ("ln_1p", On::Wide, &[], Of::Same),
-    ("log2", On::Wide, &[], Of::Same),
-    ("log10", On::Wide, &[], Of::Same),
-    ("powf", On::Wide, &[Of::Same], Of::Same),
-    ("sin", On::Wide, &[], Of::Same),
-    ("cos", On::Wide, &[], Of::Same),
-    ("tan", On::Wide, &[], Of::Same),
-    ("tanh", On::Wide, &[], Of::Same),
-    ("sinh", On::Wide, &[], Of::Same),
-    ("cosh", On::Wide, &[], Of::Same),
-    ("asin", On::Wide, &[], Of::Same),
-    ("acos", On::Wide, &[], Of::Same),
-    ("atan", On::Wide, &[], Of::Same),
-    ("atan2", On::Wide, &[Of::Same], Of::Same),
-    ("hypot", On::Wide, &[Of::Same], Of::Same),
-];
-
-/// Atomic operations on an element, each giving what was there: the name, how many values it takes, whether floats have it.
-const ATOMICS: [(&str, usize, bool); 9] = [
-    ("atomic_add", 1, true),
-    ("atomic_sub", 1, true),
-    ("atomic_min", 1, false),
-    ("atomic_max", 1, false),
-    ("atomic_and", 1, false),
-    ("atomic_or", 1, false),
-    ("atomic_xor", 1, false),
-    ("atomic_exchange", 1, true),
-    ("atomic_compare_exchange", 2, false),
-];
-
-impl On {
-    fn has(self, prim: Prim) -> bool {
-        match self {
-            Self::Number => prim != Prim::Bool,
-            Self::Int => prim.is_int(),
-            Self::Signed => prim.is_signed() || prim.is_wide_float(),
-            Self::Unsigned => prim.is_int() && !prim.is_signed(),
-            Self::Float => prim.is_float(),
-            Self::Half => prim.is_float() && !prim.is_wide_float(),
-            Self::Wide => prim.is_wide_float(),
-        }
-    }
-}
-
-impl Of {
-    fn ty(self, prim: Prim) -> Ty {
-        let prim = match self {
-            Self::Same => prim,
-            Self::U32 => Prim::U32,
-            Self::Bool => Prim::Bool,
-            Self::F32 => Prim::F32,
-            Self::F64 => Prim::F64,
-            Self::Bits => match (prim, prim.bits()) {
-                (Prim::Isize | Prim::Usize, _) => Prim::Usize,
-                (_, 8) => Prim::U8,
-                (_, 16) => Prim::U16,
-                (_, 32) => Prim::U32,
-                _ => Prim::U64,
-            },
-        };
-        prim.into()
-    }
-}
-
 fn count(call: &str, expected: usize, given: usize, span: Span) -> Result<()> {
     if expected == given {
         return Ok(());
     }
-    Err(Error::new(span, format!("`{call}` takes {expected} argument{}, not {given}", if expected == 1 { "" } else { "s" })))
+    Err(Error::new(
+        span,
+        format!("`{call}` takes {expected} argument{}, not {given}", if expected == 1 { "" } else { "s" }),
+    ))
 }
 
 impl Body<'_> {
@@ -178,12 +28,17 @@ impl Body<'_> {
         let name = segments[segments.len() - 1].as_str();
         if let Some(owner) = &path.qself {
             let ty = self.ty(&owner.ty)?;
-            let Ty::Prim(prim) = ty else { return Err(Error::new(span, format!("kernels do not know functions of `{ty}`"))) };
+            let Ty::Prim(prim) = ty else {
+                return Err(Error::new(span, format!("kernels do not know functions of `{ty}`")));
+            };
             return self.associated_call(prim, name, call);
         }
         if let [.., owner, _] = &segments[..] {
             if owner == "Shared" {
-                return Err(Error::new(span, "shared memory needs a `let` of its own: `let mut tile = Shared::<[f32; 256]>::new();`"));
+                return Err(Error::new(
+                    span,
+                    "shared memory needs a `let` of its own: `let mut tile = Shared::<[f32; 256]>::new();`",
+                ));
             }
             if let Some(prim) = self.prim_named(owner) {
                 return self.associated_call(prim, name, call);
@@ -200,7 +55,8 @@ impl Body<'_> {
         if let Some((_, code)) = PLACES.iter().find(|(known, _)| *known == name) {
             count(name, 0, given, span)?;
             let ty = if name == "active_lanes" { Prim::U64 } else { Prim::Usize };
-            let value = Value::new(ty, format!("{}({code})", if name == "active_lanes" { "rs::u64" } else { "rs::usize" }));
+            let value =
+                Value::new(ty, format!("{}({code})", if name == "active_lanes" { "rs::u64" } else { "rs::usize" }));
             return Ok(if name == "active_lanes" { self.spill(value, span) } else { Value { stable: true, ..value } });
         }
         if let Some(code) = match name {
@@ -228,7 +84,8 @@ impl Body<'_> {
             self.demand(&values[0].ty, Class::Number, &format!("`{name}`"), call.args[0].span());
             let ty = self.mark_type(&values[0].ty, span);
             // Written out here: the embedded device tells wave operations apart by where they stand in the text.
-            let code = format!("rs::unpack<{ty}>({function}(rs::pack<{ty}>({}), (int){}))", values[0].code, values[1].code);
+            let code =
+                format!("rs::unpack<{ty}>({function}(rs::pack<{ty}>({}), (int){}))", values[0].code, values[1].code);
             return Ok(self.spill(Value { ty: values[0].ty.clone(), code, stable: false }, span));
         }
         let vote = match name {
@@ -245,7 +102,9 @@ impl Body<'_> {
         }
         Err(Error::new(
             call.func.span(),
-            format!("kernels do not know the function `{name}`: mark it `#[device]` in the same `#[hip::kernels]` module"),
+            format!(
+                "kernels do not know the function `{name}`: mark it `#[device]` in the same `#[hip::kernels]` module"
+            ),
         ))
     }
 
@@ -273,12 +132,22 @@ impl Body<'_> {
             count(name, 1, call.args.len(), span)?;
             let values = self.exprs(&call.args)?;
             let Ty::Prim(source) = self.types.shallow(&values[0].ty) else {
-                return Err(Error::new(call.args[0].span(), "the type of this is not known yet: write it down where it gets its name"));
+                return Err(Error::new(
+                    call.args[0].span(),
+                    "the type of this is not known yet: write it down where it gets its name",
+                ));
             };
             if !converts(source, prim) {
-                return Err(Error::new(span, format!("not every {} is a {}: convert with `as`", source.name(), prim.name())));
+                return Err(Error::new(
+                    span,
+                    format!("not every {} is a {}: convert with `as`", source.name(), prim.name()),
+                ));
             }
-            return Ok(Value { ty: prim.into(), code: format!("rs::cast<{ty}>({})", values[0].code), stable: values[0].stable });
+            return Ok(Value {
+                ty: prim.into(),
+                code: format!("rs::cast<{ty}>({})", values[0].code),
+                stable: values[0].stable,
+            });
         }
         let values = self.exprs(&call.args)?;
         let Some(receiver) = values.first() else {
@@ -297,7 +166,9 @@ impl Body<'_> {
             let half = matches!(prim, Prim::F16 | Prim::Bf16);
             let hint = match (elsewhere, half) {
                 (true, true) => ": compute in f32, with `x.to_f32()` and `from_f32`".to_owned(),
-                _ if name.starts_with("checked_") || name.starts_with("overflowing_") => ": there is no `Option` here".to_owned(),
+                _ if name.starts_with("checked_") || name.starts_with("overflowing_") => {
+                    ": there is no `Option` here".to_owned()
+                }
                 _ => String::new(),
             };
             return Err(Error::new(span, format!("`{}` has no method `{name}` in kernels{hint}", prim.name())));
@@ -351,7 +222,8 @@ impl Body<'_> {
         let rest = self.exprs(&call.args)?;
         let receiver = self.settle(receiver, at, call.receiver.span());
         let values: Vec<Value> = std::iter::once(receiver).chain(rest).collect();
-        let spans: Vec<Span> = std::iter::once(call.receiver.span()).chain(call.args.iter().map(|arg| arg.span())).collect();
+        let spans: Vec<Span> =
+            std::iter::once(call.receiver.span()).chain(call.args.iter().map(|arg| arg.span())).collect();
         self.number_method(prim, name, &values, &spans, span)
     }
 
@@ -388,16 +260,20 @@ impl Body<'_> {
                 self.store(&place, &value.code, span)?;
                 return Ok(Value::unit());
             }
-            ("get", Some(false)) => {
-                return Err(Error::new(span, "there is no `Option` here: index with `x[i]`, which gives zero and reports when `i` is out of range"))
-            }
+            ("get", Some(false)) => return Err(Error::new(
+                span,
+                "there is no `Option` here: index with `x[i]`, which gives zero and reports when `i` is out of range",
+            )),
             ("iter" | "iter_mut" | "chunks" | "windows", _) => {
                 return Err(Error::new(span, "kernels have no iterators: loop over `0..x.len()`"))
             }
             _ => {}
         }
         let Some((_, takes, floats)) = ATOMICS.iter().find(|(known, _, _)| *known == name) else {
-            return Err(Error::new(span, format!("`{}` has no method `{name}` in kernels", self.types.known(&place.ty))));
+            return Err(Error::new(
+                span,
+                format!("`{}` has no method `{name}` in kernels", self.types.known(&place.ty)),
+            ));
         };
         if slice.is_none() && !place.shared {
             return Err(Error::new(span, "an array belongs to one thread, which needs nothing atomic"));
@@ -411,14 +287,23 @@ impl Body<'_> {
         }
         match self.types.shallow(&of) {
             Ty::Prim(prim) if prim.bits() >= 32 && (prim.is_int() || (*floats && prim.is_wide_float())) => {}
-            other => return Err(Error::new(span, format!("`{name}` is not there for `{other}`: it takes integers of 32 and 64 bits{}", if *floats { ", f32 and f64" } else { "" }))),
+            other => {
+                return Err(Error::new(
+                    span,
+                    format!(
+                        "`{name}` is not there for `{other}`: it takes integers of 32 and 64 bits{}",
+                        if *floats { ", f32 and f64" } else { "" }
+                    ),
+                ))
+            }
         }
         let place = self.index(place, values[0].clone(), &call.receiver, call.args[0].span())?;
         if !place.writable {
             return Err(Error::new(span, "this cannot be written: it needs `mut`, or `&mut GlobalMut<T>` for a slice"));
         }
         let ty = self.mark_type(&of, span);
-        let code = format!("({}) ? rs::{name}<{ty}>(&{}, {}) : {ty}{{}}", place.condition(), place.code, codes.join(", "));
+        let code =
+            format!("({}) ? rs::{name}<{ty}>(&{}, {}) : {ty}{{}}", place.condition(), place.code, codes.join(", "));
         Ok(self.spill(Value { ty: of, code, stable: false }, span))
     }
 
@@ -427,7 +312,10 @@ impl Body<'_> {
         let function = &self.unit.functions[at];
         let name = function.name.to_string();
         if function.kernel {
-            return Err(Error::new(span, format!("`{name}` is a kernel, which the host launches: mark what both need `#[device]`")));
+            return Err(Error::new(
+                span,
+                format!("`{name}` is a kernel, which the host launches: mark what both need `#[device]`"),
+            ));
         }
         count(&name, function.params.len(), call.args.len(), span)?;
         let vars: Vec<Ty> = function.generics.iter().map(|_| self.types.fresh(Kind::Any)).collect();
@@ -482,14 +370,23 @@ impl Body<'_> {
         match ty {
             Ty::Ref { of, writable } => {
                 let Some(place) = self.place(target)? else {
-                    return Err(Error::new(span, format!("`{name}` is a reference: give it {} and a variable", reference(*writable))));
+                    return Err(Error::new(
+                        span,
+                        format!("`{name}` is a reference: give it {} and a variable", reference(*writable)),
+                    ));
                 };
                 let passed_on = mutable.is_none() && matches!(target, Expr::Path(_)) && self.is_reference(target);
                 if mutable != Some(*writable) && !passed_on {
-                    return Err(Error::new(span, format!("`{name}` is a reference: write {} before it", reference(*writable))));
+                    return Err(Error::new(
+                        span,
+                        format!("`{name}` is a reference: write {} before it", reference(*writable)),
+                    ));
                 }
                 if !place.checks.is_empty() {
-                    return Err(Error::new(span, "a reference to an element is not known here: pass the memory and the index"));
+                    return Err(Error::new(
+                        span,
+                        "a reference to an element is not known here: pass the memory and the index",
+                    ));
                 }
                 if *writable && !place.writable {
                     return Err(Error::new(span, "this cannot be written: it needs `mut`"));
@@ -506,7 +403,11 @@ impl Body<'_> {
                         }
                         self.types.unify(of, &given, span)?;
                         let cpp = self.mark_type(ty, span);
-                        return Ok(Value { ty: ty.clone(), code: format!("{cpp}{{{}.data, {len}}}", place.code), stable: true });
+                        return Ok(Value {
+                            ty: ty.clone(),
+                            code: format!("{cpp}{{{}.data, {len}}}", place.code),
+                            stable: true,
+                        });
                     }
                 }
                 if mutable.is_some() {

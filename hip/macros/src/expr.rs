@@ -14,7 +14,9 @@ pub fn no_macro(call: &syn::Macro) -> Error {
         "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "panic" | "unreachable" | "todo" => {
             "a thread cannot panic; write what went wrong into memory"
         }
-        "println" | "print" | "eprintln" | "dbg" => "there is nothing to print to; write into memory and look at it on the host",
+        "println" | "print" | "eprintln" | "dbg" => {
+            "there is nothing to print to; write into memory and look at it on the host"
+        }
         "vec" | "format" => "there is no allocator; use an array or shared memory",
         _ => "write out what it stands for",
     };
@@ -100,10 +102,13 @@ impl Body<'_> {
             Expr::Call(call) => self.call(call),
             Expr::MethodCall(call) => self.method_call(call),
             Expr::Macro(call) => Err(no_macro(&call.mac)),
-            Expr::Reference(_) => Err(Error::new(span, "a reference can only be taken for an argument of a device function")),
-            Expr::Unsafe(block) => {
-                Err(Error::new(block.unsafe_token.span, "kernels have nothing that needs `unsafe`: every access is checked"))
+            Expr::Reference(_) => {
+                Err(Error::new(span, "a reference can only be taken for an argument of a device function"))
             }
+            Expr::Unsafe(block) => Err(Error::new(
+                block.unsafe_token.span,
+                "kernels have nothing that needs `unsafe`: every access is checked",
+            )),
             Expr::Closure(_) => Err(Error::new(span, "kernels have no closures: write a device function")),
             Expr::Try(_) => Err(Error::new(span, "kernels have no `?`: there is nobody to return an error to")),
             Expr::Await(_) | Expr::Async(_) => Err(Error::new(span, "kernels have no async code")),
@@ -126,7 +131,12 @@ impl Body<'_> {
                     "" => self.types.fresh(Kind::Int),
                     suffix => match Prim::named(suffix).filter(|prim| prim.is_int()) {
                         Some(prim) => prim.into(),
-                        None => return Err(Error::new(span, format!("kernels do not know integers of the type `{suffix}`"))),
+                        None => {
+                            return Err(Error::new(
+                                span,
+                                format!("kernels do not know integers of the type `{suffix}`"),
+                            ))
+                        }
                     },
                 };
                 // A pattern's literal has its minus sign inside.
@@ -190,7 +200,9 @@ impl Body<'_> {
             self.coerce(value, field_ty, given.span())?;
             ordered.push(value.clone());
         }
-        if let Some(more) = literal.fields.iter().find(|given| !fields.iter().any(|(field, _)| *field == member_name(&given.member))) {
+        if let Some(more) =
+            literal.fields.iter().find(|given| !fields.iter().any(|(field, _)| *field == member_name(&given.member)))
+        {
             return Err(Error::new(more.span(), format!("`{name}` has no field `{}`", member_name(&more.member))));
         }
         Ok(self.together(ty, &ordered, false, span))
@@ -362,7 +374,9 @@ impl Body<'_> {
         span: proc_macro2::Span,
         right_span: proc_macro2::Span,
     ) -> Result<Value> {
-        let Some((_, class, what)) = operator(op) else { return Err(Error::new(span, "this is no operator of numbers")) };
+        let Some((_, class, what)) = operator(op) else {
+            return Err(Error::new(span, "this is no operator of numbers"));
+        };
         let shift = matches!(name, "shl" | "shr");
         if shift {
             self.demand(&right.ty, Class::Int, "the distance of a shift", right_span);
@@ -487,7 +501,10 @@ impl Body<'_> {
             Some(Kind::Int) if target.is_int() => self.types.unify(&to, &value.ty, span)?,
             Some(Kind::Float) if target.is_wide_float() => self.types.unify(&to, &value.ty, span)?,
             Some(Kind::Any) => {
-                return Err(Error::new(cast.expr.span(), "the type of this is not known yet: write it down where it gets its name"))
+                return Err(Error::new(
+                    cast.expr.span(),
+                    "the type of this is not known yet: write it down where it gets its name",
+                ))
             }
             _ => {}
         }
@@ -495,7 +512,8 @@ impl Body<'_> {
         let from = self.types.shallow(&value.ty);
         match from {
             Ty::Prim(from) if half(&from) || half(target) => {
-                let how = if half(target) { format!("`{}::from_f32(x)`", target.name()) } else { "`x.to_f32()`".to_owned() };
+                let how =
+                    if half(target) { format!("`{}::from_f32(x)`", target.name()) } else { "`x.to_f32()`".to_owned() };
                 return Err(Error::new(span, format!("`as` does not know half precision: write {how}")));
             }
             Ty::Prim(Prim::Bool) if target.is_float() => {
@@ -513,7 +531,8 @@ impl Body<'_> {
 
     /// The length of an array: a literal, a constant, or arithmetic with them.
     pub fn length(&mut self, expr: &Expr) -> Result<usize> {
-        let wrong = || Error::new(expr.span(), "the length of an array is made of literals and constants of the same module");
+        let wrong =
+            || Error::new(expr.span(), "the length of an array is made of literals and constants of the same module");
         let value = match expr {
             Expr::Paren(inner) => self.length(&inner.expr)?,
             Expr::Group(inner) => self.length(&inner.expr)?,

@@ -30,7 +30,9 @@ fn steps(expr: &Expr) -> Result<Steps<'_>> {
             let inner = steps(&call.receiver)?;
             match (call.method.to_string().as_str(), call.args.len()) {
                 ("rev", 0) if inner.step.is_none() => Ok(Steps { reversed: !inner.reversed, ..inner }),
-                ("step_by", 1) if inner.step.is_none() && !inner.reversed => Ok(Steps { step: call.args.first(), ..inner }),
+                ("step_by", 1) if inner.step.is_none() && !inner.reversed => {
+                    Ok(Steps { step: call.args.first(), ..inner })
+                }
                 _ => Err(Error::new(call.method.span(), WHAT)),
             }
         }
@@ -212,18 +214,19 @@ impl Body<'_> {
         let values = self.exprs([from, to].into_iter().chain(step))?;
         let ty = values[0].ty.clone();
         self.coerce(&values[1], &ty, to.span())?;
-        if let (Ty::Prim(prim), _) | (_, Ty::Prim(prim)) = (self.types.shallow(&ty), self.types.shallow(&values[1].ty)) {
+        if let (Ty::Prim(prim), _) | (_, Ty::Prim(prim)) = (self.types.shallow(&ty), self.types.shallow(&values[1].ty))
+        {
             if !prim.is_int() {
-                return Err(Error::new(expr.expr.span(), format!("a range of `{}` cannot be run over: take integers", prim.name())));
+                return Err(Error::new(
+                    expr.expr.span(),
+                    format!("a range of `{}` cannot be run over: take integers", prim.name()),
+                ));
             }
         }
         self.demand(&ty, crate::body::Class::Int, "a range to run over", expr.expr.span());
         let cpp = self.mark_type(&ty, span);
         let [first, last, next] = [self.name("first"), self.name("last"), self.name("i")];
         let _ = write!(self.out, "const {cpp} {first} = {}; const {cpp} {last} = {}; ", values[0].code, values[1].code);
-        let compare = if inclusive { "<=" } else { "<" };
-        // The variable stops before it would overflow: `more` says whether there is another one.
-        let more = self.name("more");
         let step = match values.get(2) {
             Some(value) => {
                 self.coerce(value, &Prim::Usize.into(), expr.expr.span())?;
@@ -234,26 +237,24 @@ impl Body<'_> {
             }
             None => "rs::u64(1)".to_owned(),
         };
-        let begin = if reversed && inclusive {
-            last.clone()
-        } else if reversed {
-            format!("rs::sub<{cpp}>({last}, {cpp}(1))")
-        } else {
-            first.clone()
-        };
-        let (left, change) = match (reversed, inclusive) {
-            (true, _) => (format!("rs::between({first}, {next})"), format!("rs::back({next}, {step})")),
-            (false, true) => (format!("rs::between({next}, {last})"), format!("rs::ahead({next}, {step})")),
-            (false, false) => {
-                (format!("rs::between({next}, rs::sub<{cpp}>({last}, {cpp}(1)))"), format!("rs::ahead({next}, {step})"))
-            }
-        };
         self.open(expr.label.as_ref(), false);
-        let _ = write!(self.out, "{cpp} {next} = {begin}; bool {more} = {first} {compare} {last}; ");
-        let _ = write!(
-            self.out,
-            "for (; {more}; {more} = {left} >= {step}, {next} = {more} ? {change} : {next}) {{ "
-        );
+        let head = if !inclusive && reversed {
+            format!("for ({cpp} {next} = {last}; {next} > {first};) {{ {next} = rs::back({next}, {step}); ")
+        } else if !inclusive {
+            format!("for ({cpp} {next} = {first}; {next} < {last}; {next} = rs::stride({next}, {last}, {step})) {{ ")
+        } else {
+            // The variable stops before it would overflow: `more` says whether there is another one.
+            let more = self.name("more");
+            let (begin, left, change) = match reversed {
+                true => (&last, format!("rs::between({first}, {next})"), "back"),
+                false => (&first, format!("rs::between({next}, {last})"), "ahead"),
+            };
+            format!(
+                "{cpp} {next} = {begin}; bool {more} = {first} <= {last}; \
+                 for (; {more}; {more} = {left} >= {step}, {next} = {more} ? rs::{change}({next}, {step}) : {next}) {{ "
+            )
+        };
+        self.out.push_str(&head);
         self.enter();
         if let Some(name) = name {
             let code = self.name(&name.ident.to_string());
@@ -273,7 +274,10 @@ impl Body<'_> {
         let value = self.expr(&expr.expr)?;
         let known = self.types.shallow(&value.ty);
         if !(self.types.is_int(&known) || known == Ty::Prim(Prim::Bool) || self.types.kind(&known) == Some(Kind::Any)) {
-            return Err(Error::new(expr.expr.span(), format!("a `match` here is on integers and bool, not on `{}`", self.types.known(&known))));
+            return Err(Error::new(
+                expr.expr.span(),
+                format!("a `match` here is on integers and bool, not on `{}`", self.types.known(&known)),
+            ));
         }
         let mut join = self.join();
         self.out.push_str("{ ");
@@ -325,7 +329,9 @@ impl Body<'_> {
                 for case in &or.cases {
                     match self.pattern(case, value)? {
                         (condition, None) => all.push(condition),
-                        (_, Some(_)) => return Err(Error::new(case.span(), "give the name before the alternatives: `n @ (1 | 2)`")),
+                        (_, Some(_)) => {
+                            return Err(Error::new(case.span(), "give the name before the alternatives: `n @ (1 | 2)`"))
+                        }
                     }
                 }
                 Ok((format!("({})", all.join(" || ")), None))
@@ -344,7 +350,9 @@ impl Body<'_> {
                 }
                 Ok((if all.is_empty() { "true".into() } else { format!("({})", all.join(" && ")) }, None))
             }
-            other => Err(Error::new(other.span(), "a pattern here is an integer, a range, a name, `_`, or several with `|`")),
+            other => {
+                Err(Error::new(other.span(), "a pattern here is an integer, a range, a name, `_`, or several with `|`"))
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Kernels in Rust: `#[hip::kernel]` and `#[hip::kernels]` make HIP C++ of a subset of Rust while the crate compiles, and a function that
 //! launches it. The crate `hip` hands the attributes on with its feature `kernel`; its module `kernel` says what kernels may use.
 //!
-//! `unit.rs` reads what belongs together, `body.rs` and what stands beside it translate a function, `types.rs` finds the types that were not
+//! `unit.rs` reads what belongs together, `body.rs` and what stands beside it (`stmt.rs`, `flow.rs`, `expr.rs`, `place.rs`, `call.rs`, `written.rs`) translate a
+//! function, `types.rs` finds the types that were not
 //! written down, `output.rs` writes the C++ and the Rust that takes the place of the source.
 
 mod body;
@@ -10,10 +11,13 @@ mod expr;
 mod flow;
 mod output;
 mod place;
+mod prelude;
+mod stmt;
 #[cfg(test)]
 mod tests;
 mod types;
 mod unit;
+mod written;
 
 use proc_macro::TokenStream;
 

@@ -63,7 +63,10 @@ pub fn translate(unit: &Unit) -> Result<Translated> {
         done.push(next);
         if let Some((_, called, span)) = edges.iter().find(|(from, to, _)| reaches(&edges, *to, *from)) {
             let name = &unit.functions[*called].name;
-            refuse(Error::new(*span, format!("`{name}` would call itself: a thread has no stack to speak of; write a loop")));
+            refuse(Error::new(
+                *span,
+                format!("`{name}` would call itself: a thread has no stack to speak of; write a loop"),
+            ));
             break;
         }
     }
@@ -146,7 +149,10 @@ pub fn kernels(arguments: TokenStream, item: TokenStream) -> TokenStream {
         }
         let mut module: ItemMod = syn::parse2(item)?;
         let Some((_, items)) = &mut module.content else {
-            return Err(Error::new(module.span(), "the kernels of a module are written where it is: `mod name { .. }`"));
+            return Err(Error::new(
+                module.span(),
+                "the kernels of a module are written where it is: `mod name { .. }`",
+            ));
         };
         let (unit, rest) = read_items(std::mem::take(items))?;
         if !unit.functions.iter().any(|function| function.kernel) {
@@ -194,7 +200,9 @@ pub fn read_items(items: Vec<Item>) -> Result<(Unit, Vec<Item>)> {
 /// `#[hip::device]` where no module translates it.
 pub fn stray_device(item: TokenStream) -> TokenStream {
     let span = item.clone().into_iter().next().map_or_else(Span::call_site, |first| first.span());
-    let error = Error::new(span, "a device function goes with the kernels that call it into a module with `#[hip::kernels]`").to_compile_error();
+    let error =
+        Error::new(span, "a device function goes with the kernels that call it into a module with `#[hip::kernels]`")
+            .to_compile_error();
     quote!(#error #item)
 }
 
@@ -235,7 +243,9 @@ fn checked(function: &Function, hip: &TokenStream) -> TokenStream {
 /// A type of the kernel's signature where the prelude is not in scope.
 fn outside(ty: &Type, hip: &TokenStream) -> TokenStream {
     match ty {
-        Type::Path(path) if path.path.is_ident("f16") || path.path.is_ident("bf16") => quote!(#hip::kernel::prelude::#path),
+        Type::Path(path) if path.path.is_ident("f16") || path.path.is_ident("bf16") => {
+            quote!(#hip::kernel::prelude::#path)
+        }
         Type::Array(array) => {
             let (of, len) = (outside(&array.elem, hip), &array.len);
             quote!([#of; #len])
@@ -248,7 +258,9 @@ fn outside(ty: &Type, hip: &TokenStream) -> TokenStream {
 fn launch(unit: &Unit, function: &Function, hip: &TokenStream, module: &syn::Ident) -> Result<TokenStream> {
     let ItemFn { vis, sig, attrs, .. } = &function.item;
     let name = &sig.ident;
-    let docs = attrs.iter().filter(|attr| ["doc", "cfg", "allow", "deprecated", "must_use"].iter().any(|known| attr.path().is_ident(known)));
+    let docs = attrs.iter().filter(|attr| {
+        ["doc", "cfg", "allow", "deprecated", "must_use"].iter().any(|known| attr.path().is_ident(known))
+    });
     let (mut params, mut before, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for param in &function.params {
         let (name, span) = (&param.name, param.ty.span());
@@ -274,21 +286,30 @@ fn launch(unit: &Unit, function: &Function, hip: &TokenStream, module: &syn::Ide
     if passed.len() > MOST_ARGUMENTS {
         return Err(Error::new(
             sig.inputs.span(),
-            format!("a kernel takes {MOST_ARGUMENTS} arguments, where a slice counts as two: put numbers into a structure"),
+            format!(
+                "a kernel takes {MOST_ARGUMENTS} arguments, where a slice counts as two: put numbers into a structure"
+            ),
         ));
     }
     let index = unit.functions.iter().position(|other| other.name == function.name && other.kernel).unwrap_or_default();
     let function = &unit.functions[index];
     let (kernel, instances) = instances(function, hip);
     let generics = &sig.generics.params;
-    let bounds = sig.generics.where_clause.as_ref().map(|clause| clause.predicates.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let bounds = sig
+        .generics
+        .where_clause
+        .as_ref()
+        .map(|clause| clause.predicates.iter().collect::<Vec<_>>())
+        .unwrap_or_default();
     let more = instance_bounds(function, hip);
-    let note = format!("Launches the kernel `{name}` on `stream`; the memory must belong to it. Returns when it is submitted.");
+    let note = format!(
+        "Launches the kernel `{name}` on `stream`; the memory must belong to it. Returns when it is submitted."
+    );
     Ok(quote! {
         #instances
         #(#docs)*
         #[doc = #note]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, clippy::multiple_bound_locations)]
         #vis fn #name<'hip, #generics>(stream: &#hip::Stream, config: #hip::LaunchConfig, #(#params),*) -> #hip::Result<()>
         where #(#bounds,)* #more
         {
@@ -303,7 +324,9 @@ fn launch(unit: &Unit, function: &Function, hip: &TokenStream, module: &syn::Ide
 
 fn last_argument(ty: &Type, hip: &TokenStream) -> TokenStream {
     if let Type::Path(path) = ty {
-        if let Some(syn::PathArguments::AngleBracketed(arguments)) = path.path.segments.last().map(|last| &last.arguments) {
+        if let Some(syn::PathArguments::AngleBracketed(arguments)) =
+            path.path.segments.last().map(|last| &last.arguments)
+        {
             if let Some(syn::GenericArgument::Type(of)) = arguments.args.first() {
                 return outside(of, hip);
             }
@@ -325,7 +348,11 @@ fn instances(function: &Function, hip: &TokenStream) -> (TokenStream, TokenStrea
         let kernel = instance_name(function, &types);
         let types = instance.iter().map(|prim| {
             let name = format_ident!("{}", prim.name());
-            if matches!(prim, Prim::F16 | Prim::Bf16) { quote!(#hip::kernel::prelude::#name) } else { quote!(#name) }
+            if matches!(prim, Prim::F16 | Prim::Bf16) {
+                quote!(#hip::kernel::prelude::#name)
+            } else {
+                quote!(#name)
+            }
         });
         quote!(impl Instance for (#(#types,)*) { const KERNEL: &'static str = #kernel; })
     });

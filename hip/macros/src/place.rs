@@ -68,12 +68,18 @@ impl Body<'_> {
                     }
                     Ty::Tuple(parts) => {
                         let Some(ty) = name.parse::<usize>().ok().and_then(|n| parts.get(n)) else {
-                            return Err(Error::new(field.member.span(), format!("`{}` has no part `{name}`", self.types.known(&known))));
+                            return Err(Error::new(
+                                field.member.span(),
+                                format!("`{}` has no part `{name}`", self.types.known(&known)),
+                            ));
                         };
                         (ty.clone(), format!("{}.m{name}", base.code))
                     }
                     Ty::Var(_) => {
-                        return Err(Error::new(field.base.span(), "the type of this is not known yet: write it down where it gets its name"))
+                        return Err(Error::new(
+                            field.base.span(),
+                            "the type of this is not known yet: write it down where it gets its name",
+                        ))
                     }
                     other => return Err(Error::new(field.member.span(), format!("`{other}` has no fields"))),
                 };
@@ -122,7 +128,10 @@ impl Body<'_> {
     /// The element of a place.
     pub fn index(&mut self, base: Place, index: Value, named: &Expr, span: Span) -> Result<Place> {
         if self.types.try_index(&index.ty).is_err() {
-            return Err(Error::new(span, format!("an index is a usize, not `{}`: convert with `as usize`", self.types.known(&index.ty))));
+            return Err(Error::new(
+                span,
+                format!("an index is a usize, not `{}`: convert with `as usize`", self.types.known(&index.ty)),
+            ));
         }
         let known = self.types.shallow(&base.ty);
         let text: String = named.to_token_stream().to_string().replace(' ', "");
@@ -133,7 +142,12 @@ impl Body<'_> {
                 return Ok(self.checked(place, *of, index, len, &text, span));
             }
             Ty::Array(of, len) => (*of, len, base.stable),
-            Ty::Var(_) => return Err(Error::new(named.span(), "the type of this is not known yet: write it down where it gets its name")),
+            Ty::Var(_) => {
+                return Err(Error::new(
+                    named.span(),
+                    "the type of this is not known yet: write it down where it gets its name",
+                ))
+            }
             other => return Err(Error::new(named.span(), format!("`{other}` cannot be indexed"))),
         };
         let len = format!("rs::u64({len})");

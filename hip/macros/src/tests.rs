@@ -141,7 +141,10 @@ const MODULES: &[(&str, &str)] = &[
     ("#[repr(C)] struct P { a: f32 } #[kernel] fn k(p: P) { let q = p.b; }", "`P` has no field `b`"),
     ("#[device] fn f(n: u32) -> u32 { f(n) } #[kernel] fn k() {}", "`f` would call itself"),
     ("#[device] fn f() { g() } #[device] fn g() { f() } #[kernel] fn k() {}", "would call itself"),
-    ("#[device] fn f(a: &mut f32) {} #[kernel] fn k(y: &mut GlobalMut<f32>) { f(&mut y[0]); }", "pass the memory and the index"),
+    (
+        "#[device] fn f(a: &mut f32) {} #[kernel] fn k(y: &mut GlobalMut<f32>) { f(&mut y[0]); }",
+        "pass the memory and the index",
+    ),
     ("#[device] fn f(a: &mut f32) {} #[kernel] fn k() { let mut a = 1.0; f(a); }", "write `&mut` before it"),
     ("#[device] fn f(a: &mut f32) {} #[kernel] fn k() { let a = 1.0; f(&mut a); }", "it needs `mut`"),
     ("#[device] fn f(a: f32) {} #[kernel] fn k() { f(&1.0); }", "takes a value, not a reference"),
@@ -150,7 +153,10 @@ const MODULES: &[(&str, &str)] = &[
     ("#[device] fn f() -> f32 { 1 } #[kernel] fn k() {}", "expected `f32`, found an integer"),
     ("#[device] fn f() -> &[f32] { 1 } #[kernel] fn k() {}", "references are for parameters only"),
     ("const A: u32 = B; const B: u32 = A; #[kernel] fn k() { let a = A; }", "needs itself"),
-    ("#[kernel(T = [f32, u32])] fn k<T: Number>(y: &mut GlobalMut<T>) { y[0] = -T::ONE; }", "a minus sign is not defined for `u32`"),
+    (
+        "#[kernel(T = [f32, u32])] fn k<T: Number>(y: &mut GlobalMut<T>) { y[0] = -T::ONE; }",
+        "a minus sign is not defined for `u32`",
+    ),
 ];
 
 #[test]

@@ -213,7 +213,12 @@ impl Types {
             Ty::Var(n) => match self.vars[n] {
                 Var::Open(Kind::Int) => Prim::I32.into(),
                 Var::Open(Kind::Float) => Prim::F64.into(),
-                _ => return Err(Error::new(span, "the type of this is not known here: write it down, as in `let x: u32 = ..`")),
+                _ => {
+                    return Err(Error::new(
+                        span,
+                        "the type of this is not known here: write it down, as in `let x: u32 = ..`",
+                    ))
+                }
             },
             Ty::Array(of, len) => Ty::Array(inner(of)?, len),
             Ty::Slice { of, writable } => Ty::Slice { of: inner(of)?, writable },

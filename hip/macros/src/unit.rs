@@ -81,13 +81,21 @@ impl syn::parse::Parse for Instances {
                 match Prim::named(&ty.to_string()) {
                     Some(prim) if prim != Prim::Bool && !prims.contains(&prim) => prims.push(prim),
                     Some(Prim::Bool) | None => {
-                        return Err(Error::new(ty.span(), format!("`{ty}` is not a number: instances are i8 to u64, isize, usize, f16, bf16, f32 and f64")))
+                        return Err(Error::new(
+                            ty.span(),
+                            format!(
+                                "`{ty}` is not a number: instances are i8 to u64, isize, usize, f16, bf16, f32 and f64"
+                            ),
+                        ))
                     }
                     Some(_) => return Err(Error::new(ty.span(), format!("`{ty}` is listed twice"))),
                 }
             }
             if prims.is_empty() {
-                return Err(Error::new(name.span(), format!("list the types that `{name}` stands for, as in `{name} = [f32, f64]`")));
+                return Err(Error::new(
+                    name.span(),
+                    format!("list the types that `{name}` stands for, as in `{name} = [f32, f64]`"),
+                ));
             }
             lists.push((name, prims));
             if !input.is_empty() {
@@ -129,11 +137,15 @@ impl Unit {
 
 fn read_struct(item: &syn::ItemStruct) -> Struct {
     let refuse = |span: Span, why: &str| Struct { fields: Vec::new(), refused: Some(Error::new(span, why)) };
-    let repr_c = item.attrs.iter().any(|attr| {
-        attr.path().is_ident("repr") && attr.parse_args::<Ident>().is_ok_and(|what| what == "C")
-    });
+    let repr_c = item
+        .attrs
+        .iter()
+        .any(|attr| attr.path().is_ident("repr") && attr.parse_args::<Ident>().is_ok_and(|what| what == "C"));
     if !repr_c {
-        return refuse(item.ident.span(), "a structure that kernels use needs `#[repr(C)]`, which is the layout that C++ gives it");
+        return refuse(
+            item.ident.span(),
+            "a structure that kernels use needs `#[repr(C)]`, which is the layout that C++ gives it",
+        );
     }
     if !item.generics.params.is_empty() {
         return refuse(item.ident.span(), "a structure that kernels use cannot be generic");
@@ -179,7 +191,9 @@ pub fn read_function(item: &ItemFn, role: Role, instances: Instances) -> Result<
     }
     let mut params = Vec::new();
     for input in &signature.inputs {
-        let FnArg::Typed(input) = input else { return refuse(input.span(), "take `self`: name the parameter and its type") };
+        let FnArg::Typed(input) = input else {
+            return refuse(input.span(), "take `self`: name the parameter and its type");
+        };
         let Pat::Ident(pat) = &*input.pat else {
             return refuse(input.pat.span(), "take a parameter apart: give it a name and do that inside");
         };
@@ -213,7 +227,10 @@ pub fn read_function(item: &ItemFn, role: Role, instances: Instances) -> Result<
 fn combinations(generics: &[Ident], lists: &Instances, kernel: bool, span: Span) -> Result<Vec<Vec<Prim>>> {
     if !kernel {
         if let Some((name, _)) = lists.0.first() {
-            return Err(Error::new(name.span(), "a device function is made for the types it is called with: only kernels list them"));
+            return Err(Error::new(
+                name.span(),
+                "a device function is made for the types it is called with: only kernels list them",
+            ));
         }
         return Ok(Vec::new());
     }
@@ -223,9 +240,15 @@ fn combinations(generics: &[Ident], lists: &Instances, kernel: bool, span: Span)
     let mut all = vec![Vec::new()];
     for name in generics {
         let Some((_, prims)) = lists.0.iter().find(|(listed, _)| listed == name) else {
-            return Err(Error::new(span, format!("list the types that `{name}` stands for: `#[kernel({name} = [f32, f64])]`")));
+            return Err(Error::new(
+                span,
+                format!("list the types that `{name}` stands for: `#[kernel({name} = [f32, f64])]`"),
+            ));
         };
-        all = all.into_iter().flat_map(|before| prims.iter().map(move |prim| [before.clone(), vec![*prim]].concat())).collect();
+        all = all
+            .into_iter()
+            .flat_map(|before| prims.iter().map(move |prim| [before.clone(), vec![*prim]].concat()))
+            .collect();
     }
     Ok(all)
 }

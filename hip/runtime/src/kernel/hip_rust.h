@@ -307,6 +307,11 @@ template <typename T> RS_DEVICE T from_bits(typename Is<T>::Bits a) { return as_
 template <typename T> RS_DEVICE u64 between(T a, T b) { return (typename Is<T>::Wide)b - (typename Is<T>::Wide)a; }
 template <typename T> RS_DEVICE T ahead(T a, u64 by) { return (T)((typename Is<T>::Wide)a + (typename Is<T>::Wide)by); }
 template <typename T> RS_DEVICE T back(T a, u64 by) { return (T)((typename Is<T>::Wide)a - (typename Is<T>::Wide)by); }
+// The next one before `end`, or `end`.
+template <typename T> RS_DEVICE T stride(T a, T end, u64 by) {
+    if (by == 1) return ahead(a, 1);
+    return between(a, end) <= by ? end : ahead(a, by);
+}
 RS_DEVICE u64 step(u64 by, Context cx, u32 site) {
     if (by != 0) return by;
     cx.report(site, STEP_OF_ZERO, 0, 0);

@@ -30,6 +30,9 @@ pub struct Site {
     pub text: &'static str,
 }
 
+/// What the compiler made of a module: for which platform and architecture, and the code object.
+type Code = (PlatformKind, String, Arc<Vec<u8>>);
+
 /// The kernels of a module as C++; the attributes make one.
 #[derive(Debug)]
 pub struct KernelModule {
@@ -39,7 +42,7 @@ pub struct KernelModule {
     /// Its place in `MODULES`, one higher.
     number: OnceLock<u64>,
     /// What the compiler made of it, for each target.
-    codes: Mutex<Vec<(PlatformKind, String, Arc<Vec<u8>>)>>,
+    codes: Mutex<Vec<Code>>,
 }
 
 /// All modules of which a kernel was launched, so that a report can be told.
@@ -118,7 +121,9 @@ impl KernelModule {
         let module = match loaded.modules.iter().find(|(of, _)| *of == number) {
             Some((_, module)) => module.clone(),
             None => {
-                stream.refuse_in_capture("loading a kernel for the first time (call `hip::kernel::prepare` before the capture)")?;
+                stream.refuse_in_capture(
+                    "loading a kernel for the first time (call `hip::kernel::prepare` before the capture)",
+                )?;
                 let module = Module::load(stream.device(), self.code(stream)?.as_ref().clone())?;
                 loaded.modules.push((number, module.clone()));
                 module

@@ -88,7 +88,10 @@ pub trait AtomicNumber: Number {
 }
 
 /// An integer of 32 or 64 bits.
-pub trait AtomicInteger: AtomicNumber + Ord + std::ops::BitAnd<Output = Self> + std::ops::BitOr<Output = Self> + std::ops::BitXor<Output = Self> {}
+pub trait AtomicInteger:
+    AtomicNumber + Ord + std::ops::BitAnd<Output = Self> + std::ops::BitOr<Output = Self> + std::ops::BitXor<Output = Self>
+{
+}
 
 macro_rules! atomics {
     ($($type:ty)*) => {$(

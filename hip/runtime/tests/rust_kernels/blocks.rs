@@ -28,7 +28,11 @@ mod together {
     #[device]
     fn apply(affine: &Affine, p: Point) -> Point {
         let m = affine.matrix;
-        Point { x: m[0] * p.x + m[1] * p.y + affine.shift.x, tag: p.tag + affine.shift.tag, y: m[2] * p.x + m[3] * p.y + affine.shift.y }
+        Point {
+            x: m[0] * p.x + m[1] * p.y + affine.shift.x,
+            tag: p.tag + affine.shift.tag,
+            y: m[2] * p.x + m[3] * p.y + affine.shift.y,
+        }
     }
 
     #[device]
@@ -108,7 +112,10 @@ mod together {
         out[4 * i] = sum;
         out[4 * i + 1] = below * 1000 + above;
         out[4 * i + 2] = first;
-        out[4 * i + 3] = odd + if any(x[i] == 70) { 1000 } else { 0 } + if all(x[i] < 64) { 2000 } else { 0 } + 10_000 * lane() as i64;
+        out[4 * i + 3] = odd
+            + if any(x[i] == 70) { 1000 } else { 0 }
+            + if all(x[i] < 64) { 2000 } else { 0 }
+            + 10_000 * lane() as i64;
     }
 
     #[kernel]
@@ -172,7 +179,8 @@ mod together {
     pub fn places(out: &mut GlobalMut<usize>) {
         let (x, y, z) = (global_x(), global_y(), global_z());
         let at = (z * (block_dim_y() * grid_dim_y()) + y) * threads_x() + x;
-        out[at] = ((block_z() * 10 + thread_z()) * 100 + block_y() * 10 + thread_y()) * 100 + block_x() * 10 + thread_x();
+        out[at] =
+            ((block_z() * 10 + thread_z()) * 100 + block_y() * 10 + thread_y()) * 100 + block_x() * 10 + thread_x();
     }
 }
 
@@ -262,7 +270,8 @@ fn atomic_operations_of_memory_and_shared_memory() {
         x.iter().for_each(|n| expected[*n as usize % 16] += 1);
         assert_eq!(out.to_vec().unwrap(), expected);
 
-        let (mut out, mut sum) = (stream.upload(&[0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0]).unwrap(), stream.zeros(1).unwrap());
+        let (mut out, mut sum) =
+            (stream.upload(&[0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0]).unwrap(), stream.zeros(1).unwrap());
         together::atomics(&stream, LaunchConfig::new(2, 64), &mut out, &mut sum).unwrap();
         let out = out.to_vec().unwrap();
         assert_eq!(out[..7], [8128, -8128, -50, 77, 0xffff, !0xffff, 0], "{out:?}");

@@ -111,6 +111,8 @@ programs! {
         for i in (0..=(b & 7)).rev() { sum = sum * 3 + i as i64; }
         for i in (0..20usize).step_by(6) { sum = sum * 5 + i as i64; }
         for _ in 250u8..=255 { sum += 1; }
+        for i in (120i8..127).step_by(5) { sum += i as i64; }
+        for i in (-128i8..=-126).rev() { sum -= i as i64; }
         for _ in 5..1 { sum += 1000; }
         sum as i32
     }
@@ -261,7 +263,24 @@ programs! {
 
 const SIGNED: [i32; 14] = [i32::MIN, i32::MIN + 1, -65_537, -1000, -7, -1, 0, 1, 2, 5, 31, 255, 65_536, i32::MAX];
 const FLOATS: [f32; 18] = [
-    f32::NEG_INFINITY, f32::MIN, -3e9, -129.5, -2.5, -1.0, -0.5, -0.0, 0.0, 1e-40, 0.1, 0.5, 1.5, 255.9, 65_504.0, 3e9, f32::MAX, f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::MIN,
+    -3e9,
+    -129.5,
+    -2.5,
+    -1.0,
+    -0.5,
+    -0.0,
+    0.0,
+    1e-40,
+    0.1,
+    0.5,
+    1.5,
+    255.9,
+    65_504.0,
+    3e9,
+    f32::MAX,
+    f32::INFINITY,
 ];
 
 #[test]
@@ -298,7 +317,8 @@ fn functions_of_floats() {
 #[test]
 fn half_precision_to_the_last_bit() {
     use half::{bf16, f16};
-    let near = [0x0000u16, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x3555, 0x7bff, 0x7c00, 0x8001, 0xb800, 0xfbff, 0xfc00];
+    let near =
+        [0x0000u16, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x3555, 0x7bff, 0x7c00, 0x8001, 0xb800, 0xfbff, 0xfc00];
     compare!(halves, near.map(f16::from_bits), |a: f16, b: f16| same(a.to_f32(), b.to_f32()));
     compare!(brains, near.map(bf16::from_bits), |a: bf16, b: bf16| same(a.to_f32(), b.to_f32()));
 }
