@@ -201,7 +201,7 @@ impl<'a> Body<'a> {
     /// A new name, which no other has.
     pub fn name(&mut self, stem: &str) -> String {
         self.numbers += 1;
-        format!("{stem}_{}", self.numbers)
+        format!("{}_{}", stem.trim_start_matches("r#"), self.numbers)
     }
 
     pub fn declare(&mut self, name: &str, local: Local) {

@@ -4,6 +4,7 @@
 use crate::body::{Body, Class, Value};
 use crate::types::{Kind, Prim, Ty};
 use std::fmt::Write;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, Lit, Result, UnOp};
 
@@ -87,6 +88,9 @@ impl Body<'_> {
             }
             Expr::Repeat(repeat) => {
                 let len = self.length(&repeat.len)?;
+                if len == 0 {
+                    return Err(Error::new(repeat.len.span(), "an array has at least one element here"));
+                }
                 let value = self.expr(&repeat.expr)?;
                 let ty = Ty::Array(Box::new(value.ty.clone()), len);
                 let name = self.mark_type(&ty, span);
@@ -572,7 +576,7 @@ impl Body<'_> {
 
 pub fn member_name(member: &syn::Member) -> String {
     match member {
-        syn::Member::Named(name) => name.to_string(),
+        syn::Member::Named(name) => name.unraw().to_string(),
         syn::Member::Unnamed(index) => index.index.to_string(),
     }
 }

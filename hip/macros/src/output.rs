@@ -317,7 +317,7 @@ fn launch(unit: &Unit, function: &Function, hip: &TokenStream, module: &syn::Ide
             // SAFETY: the arguments are those that the kernel was translated with; the memory belongs to the stream, and the kernel checks
             // every index.
             #[allow(unsafe_code)]
-            unsafe { #module.launch(stream, config, #kernel, |context| (#(#passed,)* context)) }
+            unsafe { #module.launch(stream, config, #kernel, |context| (#(#passed,)* context,)) }
         }
     })
 }

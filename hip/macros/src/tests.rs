@@ -98,6 +98,7 @@ const BODIES: &[(&str, usize, &str)] = &[
     ("let a = [0.0f32; 4];\nlet b = a.atomic_add(0, 1.0);", 2, "needs nothing atomic"),
     ("let a = y.atomic_max(0, 1.0);", 1, "`atomic_max` is not there for `f32`"),
     ("let a = [0.0f32; n];", 1, "the length of an array is made of literals"),
+    ("let a = [0.0f32; 0];", 1, "an array has at least one element"),
     ("let mut a = [0; 4];\na[9u32] = 1;", 2, "an index is a usize"),
 ];
 

@@ -4,6 +4,7 @@
 use crate::types::{Prim, Ty};
 use proc_macro2::{Ident, Span};
 use std::collections::HashMap;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, FnArg, Item, ItemFn, Pat, Result, ReturnType, Type};
 
@@ -255,7 +256,7 @@ fn combinations(generics: &[Ident], lists: &Instances, kernel: bool, span: Span)
 
 /// The C++ name of an instance of a function.
 pub fn instance_name(function: &Function, types: &[Ty]) -> String {
-    let mut name = format!("{}_{}", if function.kernel { "kernel" } else { "device" }, function.name);
+    let mut name = format!("{}_{}", if function.kernel { "kernel" } else { "device" }, function.name.unraw());
     for ty in types {
         name.push('_');
         name.extend(ty.to_string().chars().filter(|c| c.is_ascii_alphanumeric()));

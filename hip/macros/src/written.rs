@@ -4,6 +4,7 @@ use crate::body::Body;
 use crate::types::{Kind, Prim, Ty};
 use std::collections::HashMap;
 use std::fmt::Write;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, Result, Type};
 
@@ -94,6 +95,9 @@ impl Body<'_> {
             Type::Array(array) => {
                 let of = self.ty(&array.elem)?;
                 let len = self.length(&array.len)?;
+                if len == 0 {
+                    return Err(Error::new(array.len.span(), "an array has at least one element here"));
+                }
                 Ok(Ty::Array(Box::new(of), len))
             }
             Type::Path(path) if path.qself.is_none() => self.path_ty(&path.path),
@@ -150,7 +154,7 @@ impl Body<'_> {
         for (field, written) in &found.fields {
             let ty = self.element_ty(written)?;
             let ty = cpp(&ty);
-            let _ = write!(text, "{ty} f_{field}; ");
+            let _ = write!(text, "{ty} f_{}; ", field.unraw());
         }
         text.push_str("};\n");
         self.found.structs.push((name.to_owned(), text));
@@ -160,7 +164,7 @@ impl Body<'_> {
     /// The fields of a structure with their types.
     pub fn fields(&mut self, name: &str) -> Result<Vec<(String, Ty)>> {
         let Some(found) = self.unit.structs.get(name) else { return Ok(Vec::new()) };
-        found.fields.iter().map(|(field, ty)| Ok((field.to_string(), self.ty(ty)?))).collect()
+        found.fields.iter().map(|(field, ty)| Ok((field.unraw().to_string(), self.ty(ty)?))).collect()
     }
 }
 

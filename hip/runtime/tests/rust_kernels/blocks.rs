@@ -175,6 +175,50 @@ mod together {
         out[i] = dot(a, b) * k + T::from_f32(2.0) + dot(&local, &local) + dot::<T>(b, b);
     }
 
+    #[device]
+    fn bump(a: &mut u32, by: &u32) {
+        *a += *by;
+    }
+
+    #[device]
+    fn bump_twice(a: &mut u32, by: &u32) {
+        bump(a, by);
+        bump(a, by);
+    }
+
+    #[device]
+    fn divide(n: u32, by: u32) -> (u32, (u32, bool)) {
+        (n / by, (n % by, n % by == 0))
+    }
+
+    #[device]
+    fn put(out: &mut GlobalMut<[u32; 2]>, at: usize, r#type: u32) {
+        out[at][1] = r#type;
+    }
+
+    #[device]
+    fn weigh(weights: [f32; 3], rows: &[[f32; 3]], at: usize) -> f32 {
+        let row = rows[at];
+        weights[0] * row[0] + weights[1] * row[1] + weights[2] * rows[at][2]
+    }
+
+    #[kernel]
+    pub fn helpers(weights: [f32; 3], rows: &[[f32; 3]], small: u8, out: &mut GlobalMut<[u32; 2]>) {
+        const PRIMES: [u32; 4] = [2, 3, 5, 7];
+        let mut n = small as u32;
+        let by = PRIMES[thread_x() % 4];
+        bump_twice(&mut n, &by);
+        let (whole, (rest, even)) = divide(n, 3);
+        put(out, thread_x(), whole * 10 + rest + if even { 100 } else { 0 });
+        out[thread_x()][0] = weigh(weights, rows, thread_x()) as u32;
+    }
+
+    /// Takes no memory at all.
+    #[kernel]
+    pub fn nothing() {
+        barrier();
+    }
+
     #[kernel]
     pub fn places(out: &mut GlobalMut<usize>) {
         let (x, y, z) = (global_x(), global_y(), global_z());
@@ -304,6 +348,21 @@ fn grids_of_three_dimensions() {
         let place = |n: usize, block: usize| n / block * 10 + n % block;
         let expected = (0..4).flat_map(|z| {
             (0..4).flat_map(move |y| (0..6).map(move |x| (place(z, 2) * 100 + place(y, 2)) * 100 + place(x, 3)))
+        });
+        assert_eq!(out.to_vec().unwrap(), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn helpers_take_references_arrays_and_memory() {
+    for stream in streams() {
+        let rows: Vec<[f32; 3]> = (0..8).map(|n| [n as f32, 1.0, 2.0]).collect();
+        let (input, mut out) = (stream.upload(&rows).unwrap(), stream.zeros(8).unwrap());
+        together::helpers(&stream, LaunchConfig::new(1, 8), [1.0, 2.0, 3.0], &input, 5, &mut out).unwrap();
+        together::nothing(&stream, LaunchConfig::new(2, 64)).unwrap();
+        let expected = (0..8usize).map(|t| {
+            let n = 5 + 2 * [2, 3, 5, 7][t % 4];
+            [t as u32 + 8, n / 3 * 10 + n % 3 + if n % 3 == 0 { 100 } else { 0 }]
         });
         assert_eq!(out.to_vec().unwrap(), expected.collect::<Vec<_>>());
     }
