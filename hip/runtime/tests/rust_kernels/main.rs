@@ -1,5 +1,5 @@
 //! Kernels in Rust on the embedded device, at wave sizes 32 and 64, against plain Rust. `CANDLE_ROCM_PLATFORM=gfx1100,gfx90a` runs the same
-//! on emulated GPUs. What the translation refuses is tested where it is, in `hip/macros`.
+//! on emulated GPUs, `CANDLE_ROCM_PLATFORM=host HIP_HOST_DEVICES=2 HIP_HOST_WAVE=32,64 HIP_HOST_CHECKED=1` with all checks. What the translation refuses is tested where it is, in `hip/macros`.
 
 mod blocks;
 mod memory;
@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 pub fn streams() -> Vec<Stream> {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
-        let named = std::env::var_os(hip::PLATFORM_VARIABLE).is_some_and(|name| name != "host");
+        let named = std::env::var_os(hip::PLATFORM_VARIABLE).is_some_and(|name| name != "host")
+            || std::env::var_os("HIP_HOST_WAVE").is_some();
         let platform = if named {
             Platform::detect()
         } else {

@@ -156,3 +156,29 @@ fn a_device_function_is_a_function_of_the_host() {
     assert_eq!(faulty::host_too(GlobalMut::from_mut(&mut memory), 4), 8);
     assert_eq!(memory, [0, 9, 0]);
 }
+
+#[hip::kernel]
+fn sine(y: &mut GlobalMut<f32>) {
+    y[0] = y[0].sin();
+}
+
+#[test]
+fn what_the_platform_does_not_have_is_told_with_the_line() {
+    for stream in streams() {
+        let mut y = stream.upload(&[1.0f32]).unwrap();
+        match sine(&stream, ONE(), &mut y) {
+            Ok(()) => assert!((y.to_vec().unwrap()[0] - 1f32.sin()).abs() < 1e-6),
+            // An emulated GPU has no library of such functions.
+            Err(error) => {
+                let line = 1 + include_str!("memory.rs").lines().position(|line| line.contains("y[0].sin();")).unwrap();
+                let said = error.to_string();
+                assert!(
+                    stream.device().is_emulated()
+                        && said.contains(&format!("memory.rs:{line}"))
+                        && said.contains("sin"),
+                    "{said}"
+                );
+            }
+        }
+    }
+}
