@@ -47,6 +47,12 @@ impl Body<'_> {
         if let Some(at) = self.unit.function(name) {
             return self.device_call(at, path, call);
         }
+        if self.unit.others.iter().any(|other| other == name) {
+            return Err(Error::new(
+                call.func.span(),
+                format!("`{name}` is a function of the host: mark it `#[device]` to call it from a kernel"),
+            ));
+        }
         self.intrinsic(name, call)
     }
 

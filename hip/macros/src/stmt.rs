@@ -13,6 +13,12 @@ impl Body<'_> {
         self.enter();
         let mut value = Value::unit();
         let mut ended = false;
+        // A constant is known in the whole block, before its line too.
+        for stmt in &block.stmts {
+            if let (Stmt::Item(syn::Item::Const(item)), Some(scope)) = (stmt, self.consts.last_mut()) {
+                scope.insert(item.ident.to_string(), ((*item.ty).clone(), (*item.expr).clone()));
+            }
+        }
         for (n, stmt) in block.stmts.iter().enumerate() {
             self.line(stmt.span());
             value = Value::unit();
@@ -29,13 +35,7 @@ impl Body<'_> {
                         value = Value::unit();
                     }
                 }
-                Stmt::Item(syn::Item::Const(item)) => {
-                    let entry = ((*item.ty).clone(), (*item.expr).clone());
-                    if let Some(scope) = self.consts.last_mut() {
-                        scope.insert(item.ident.to_string(), entry);
-                    }
-                }
-                Stmt::Item(syn::Item::Use(_)) => {}
+                Stmt::Item(syn::Item::Const(_) | syn::Item::Use(_)) => {}
                 Stmt::Item(item) => {
                     return Err(Error::new(
                         item.span(),

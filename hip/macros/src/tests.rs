@@ -153,6 +153,8 @@ const MODULES: &[(&str, &str)] = &[
     ("#[device] fn f() { let mut a = Shared::<[f32; 4]>::new(); } #[kernel] fn k() { f(); }", "made in the kernel"),
     ("#[device] fn f() -> f32 { 1 } #[kernel] fn k() {}", "expected `f32`, found an integer"),
     ("#[device] fn f() -> &[f32] { 1 } #[kernel] fn k() {}", "references are for parameters only"),
+    ("fn barrier() {} #[kernel] fn k() { barrier(); }", "`barrier` is a function of the host: mark it `#[device]`"),
+    ("#[kernel] fn k() {} #[kernel] fn k() {}", "there are two functions `k`"),
     ("const A: u32 = B; const B: u32 = A; #[kernel] fn k() { let a = A; }", "needs itself"),
     (
         "#[kernel(T = [f32, u32])] fn k<T: Number>(y: &mut GlobalMut<T>) { y[0] = -T::ONE; }",

@@ -40,6 +40,8 @@ pub struct Unit {
     pub structs: HashMap<String, Struct>,
     pub consts: HashMap<String, (Type, Expr)>,
     pub functions: Vec<Function>,
+    /// Functions of the module that are the host's alone.
+    pub others: Vec<String>,
 }
 
 /// Which of our attributes it is.
@@ -112,7 +114,17 @@ impl Unit {
     pub fn add(&mut self, item: &mut Item) -> Result<Option<Role>> {
         match item {
             Item::Fn(function) => {
-                let Some((role, attr)) = role(&mut function.attrs) else { return Ok(None) };
+                let name = function.sig.ident.unraw().to_string();
+                let Some((role, attr)) = role(&mut function.attrs) else {
+                    self.others.push(name);
+                    return Ok(None);
+                };
+                if self.function(&name).is_some() {
+                    return Err(Error::new(
+                        function.sig.ident.span(),
+                        format!("there are two functions `{name}`: kernels do not know which of them `cfg` takes"),
+                    ));
+                }
                 let instances = match &attr.meta {
                     syn::Meta::Path(_) => Instances(Vec::new()),
                     meta => meta.require_list()?.parse_args::<Instances>()?,

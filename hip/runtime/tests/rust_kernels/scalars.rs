@@ -155,8 +155,8 @@ programs! {
     }
     21 constants(a, b) {
         const STEP: i32 = 1 << 4;
-        const SIZE: usize = 2 * 3;
         let v = [STEP - 1; SIZE];
+        const SIZE: usize = 2 * 3;
         v[5] + (a & STEP) + i32::MAX / (2 + (b & 3)) + v.len() as i32
     }
     22 late(a, b) {
