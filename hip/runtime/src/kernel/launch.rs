@@ -212,17 +212,17 @@ pub(crate) fn report(stream: &Stream) -> Result<()> {
         kernels.launched.store(true, Ordering::Release);
         error
     };
-    let words = kernels.words.read(stream).map_err(again)?;
-    let outcome = match words[..] {
+    let words = kernels.words.read(stream);
+    kernels.captured.fetch_or(captured, Ordering::AcqRel);
+    let words = words.map_err(again)?;
+    match words[..] {
         [code, value, bound] if code != 0 => {
             // One that cannot be cleared is told again.
             let _told = kernels.words.clear(stream).map_err(again);
             Err(Error::refused(sentence(code, value, bound)))
         }
         _ => Ok(()),
-    };
-    kernels.captured.fetch_or(captured, Ordering::AcqRel);
-    outcome
+    }
 }
 
 fn sentence(code: u64, value: u64, bound: u64) -> String {
