@@ -1,4 +1,4 @@
-//! Our C signatures against AMD's own headers of rocBLAS, rocRAND, MIOpen and RCCL, from `/usr/include` and from the include
+//! Our C signatures against AMD's own headers of rocBLAS, rocRAND, rocFFT, MIOpen and RCCL, from `/usr/include` and from the include
 //! folders that `$ROCM_HEADERS` lists (for example of an unpacked ROCm release). Where a library has none, nothing is checked.
 
 #![cfg(target_os = "linux")]
@@ -6,6 +6,9 @@
 use hip_abi::headers::{folders, Assertions};
 use rocm::blas::{
     rocblas_datatype, rocblas_gemm_algo, rocblas_operation, rocblas_pointer_mode, rocblas_status, Rocblas,
+};
+use rocm::fft::{
+    rocfft_array_type, rocfft_precision, rocfft_result_placement, rocfft_status, rocfft_transform_type, Rocfft,
 };
 use rocm::miopen::*;
 use rocm::rand::{rocrand_rng_type, rocrand_status, Rocrand};
@@ -43,6 +46,22 @@ fn rocrand_agrees_with_its_header() {
         let mut all = Assertions::new("#include <rocrand/rocrand.h>", "");
         all.functions(Rocrand::FUNCTIONS).constants(rocrand_status::NAMED).constants(rocrand_rng_type::NAMED);
         let wrong = [("OUT_OF_RANGE) == 104L", "OUT_OF_RANGE) == 105L"), ("float*, size_t)>", "double*, size_t)>")];
+        all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
+    });
+}
+
+#[test]
+fn rocfft_agrees_with_its_header() {
+    for_each_release("rocfft/rocfft.h", |include| {
+        let mut all = Assertions::new("#include <rocfft/rocfft.h>", "");
+        all.functions(Rocfft::FUNCTIONS).constants(rocfft_status::NAMED).constants(rocfft_transform_type::NAMED);
+        all.constants(rocfft_precision::NAMED).constants(rocfft_result_placement::NAMED);
+        all.constants(rocfft_array_type::NAMED);
+        all.condition("sizeof(rocfft_status) == 4 && sizeof(rocfft_precision) == 4", "enums");
+        let wrong = [
+            ("precision_half) == 2L", "precision_half) == 1L"),
+            ("(rocfft_plan_description, double)", "(rocfft_plan_description, float)"),
+        ];
         all.check(&include, &["-D__HIP_PLATFORM_AMD__=1"], &wrong);
     });
 }
