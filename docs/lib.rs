@@ -19,6 +19,7 @@ pages! {
     custom_kernels "src/custom-kernels.md",
     kernels_in_rust "src/kernels-in-rust.md",
     several_gpus "src/several-gpus.md",
+    fourier_transforms "src/fourier-transforms.md",
     troubleshooting "src/troubleshooting.md",
     testing "src/testing-without-a-gpu.md",
     quantized_products "src/how-quantized-products-work.md",

@@ -16,6 +16,7 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
     ("rocBLAS", "rocblas", "matrix products"),
     ("MIOpen", "MIOpen", "convolutions"),
     ("rocRAND", "rocrand", "random numbers"),
+    ("rocFFT", "rocfft", "Fourier transforms"),
     ("RCCL", "rccl", "several GPUs at once"),
 ];
 
@@ -115,7 +116,7 @@ fn describe(ordinal: usize, device: Result<Device>) -> Value {
 /// The file of a library: the one that is loaded, or where the loader would find it. Nothing is loaded for this.
 fn find_library(&(name, stem, used_for): &(&str, &str, &str)) -> Value {
     let search = Search::default();
-    let candidates = search.candidates(&[stem], &[7, 6, 5, 4, 3, 2, 1]);
+    let candidates = search.candidates(&[stem], &[7, 6, 5, 4, 3, 2, 1, 0]);
     let in_system = |candidate: &PathBuf| -> Vec<PathBuf> {
         if candidate.is_absolute() {
             return vec![candidate.clone()];

@@ -160,6 +160,19 @@ pub fn convolutions(machine: &Machine) -> Vec<Line> {
     }
 }
 
+/// rocFFT, which has no kernels of ours to stand in for it.
+pub fn transforms(machine: &Machine) -> Vec<Line> {
+    const CHECK: &str = "rocFFT";
+    match find(machine, "rocfft").first() {
+        Some(path) => vec![Line::ok(CHECK, path.display().to_string())],
+        None => vec![Line::warning(
+            CHECK,
+            "it is not found: Fourier transforms on the GPU are an error",
+            "install AMD's rocfft package (Debian's librocfft0), if you work with them",
+        )],
+    }
+}
+
 /// The files of a library, as the loader would look for them: each folder's newest, and each file once.
 pub fn find(machine: &Machine, stem: &str) -> Vec<PathBuf> {
     let maps = machine.read(loaded::MAPS).unwrap_or_default();
@@ -181,7 +194,7 @@ pub fn find(machine: &Machine, stem: &str) -> Vec<PathBuf> {
     folders.extend([triple.as_str(), "/usr/lib64", "/usr/lib", "/usr/local/lib"].map(|path| machine.path(path)));
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in folders {
-        let names = (1..10).rev().map(|number| format!("lib{stem}.so.{number}")).chain([format!("lib{stem}.so")]);
+        let names = (0..10).rev().map(|number| format!("lib{stem}.so.{number}")).chain([format!("lib{stem}.so")]);
         let first = names.map(|name| folder.join(name)).find(|path| path.exists());
         let real = first.map(|path| path.canonicalize().unwrap_or(path));
         found.extend(real.filter(|path| !found.contains(path)));

@@ -65,6 +65,7 @@ const CHECKS: &[fn(&Machine) -> Vec<Line>] = &[
     libraries::kernels,
     libraries::blas,
     libraries::convolutions,
+    libraries::transforms,
     resources::cache,
     resources::memory,
 ];

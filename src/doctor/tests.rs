@@ -55,7 +55,8 @@ impl MadeUp {
             .file("/dev/dri/renderD128", "")
             .file("/opt/rocm/lib/libamdhip64.so.6", "")
             .file("/opt/rocm/lib/librocblas.so.4", "")
-            .file("/opt/rocm/lib/libMIOpen.so.1", "");
+            .file("/opt/rocm/lib/libMIOpen.so.1", "")
+            .file("/opt/rocm/lib/librocfft.so.0", "");
         let name = candle_rocm_kernels::arch::from_target_version(version).expect("a GPU's version");
         made.gpu(1, version).file(&format!("/opt/rocm/lib/rocblas/library/TensileLibrary_lazy_{name}.dat"), "");
         made.machine.run_time = Ok((6, 4));
@@ -224,8 +225,10 @@ fn rocblas_without_kernels_for_the_gpu_is_a_warning() {
     made.file("/elsewhere/Kernels.so-000-gfx1031.hsaco", "").set("ROCBLAS_TENSILE_LIBPATH", "/elsewhere");
     assert_eq!(made.findings().0, Level::Ok);
     made.remove("/opt/rocm/lib/librocblas.so.4").remove("/opt/rocm/lib/libMIOpen.so.1");
+    made.remove("/opt/rocm/lib/librocfft.so.0");
     made.has(Warning, "rocBLAS", "our own kernels", "install");
     made.has(Warning, "MIOpen", "our own kernels", "install");
+    made.has(Warning, "rocFFT", "are an error", "install");
 }
 
 #[test]
