@@ -2,6 +2,7 @@
 
 use hip::{Buffer, Compiler, DeviceCopy, LaunchConfig, Module, Platform, Program, Stream};
 use rocm::blas::{Blas, MatrixView, MatrixViewMut};
+use rocm::fft::{Kind as Direction, Plan, Transform};
 use rocm::miopen::{BatchNormalization, Convolution, Miopen, Tensor, TensorMut};
 use rocm::rand::{Generator, Kind};
 
@@ -59,6 +60,13 @@ fn what_the_libraries_fill_can_be_read_by_a_kernel() -> hip::Result<()> {
     let mut words = stream.alloc::<u32>(7)?;
     Generator::new(&stream, Kind::Philox, 1)?.bits(&mut words)?;
     reader.read(&words)?;
+
+    for size in [11, 12] {
+        let plan = Plan::<f32>::new(&stream, &Transform::new(Direction::RealForward, &[size]))?;
+        let (mut reals, mut spectrum) = (stream.upload(&vec![1f32; size])?, stream.alloc(plan.output_len())?);
+        plan.execute(&mut reals, &mut spectrum)?;
+        reader.read(&spectrum)?;
+    }
 
     let miopen = Miopen::new(&stream)?.expect("the embedded device has it built in");
     let (image, taps, mut out) =
