@@ -89,9 +89,9 @@ impl CustomOp1 for Operation {
     #[cfg(feature = "rocm")]
     fn rocm_fwd(
         &self,
-        storage: &candle_core::RocmStorage,
+        storage: &candle_core::rocm_backend::RocmStorage,
         layout: &Layout,
-    ) -> Result<(candle_core::RocmStorage, Shape)> {
+    ) -> Result<(candle_core::rocm_backend::RocmStorage, Shape)> {
         let (range, shape) = self.prepare(layout)?;
         Ok((super::rocm::transform(self, storage, range, shape.elem_count())?, shape))
     }

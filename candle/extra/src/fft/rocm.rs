@@ -2,8 +2,8 @@
 
 use super::operation::{unsupported, Kind, Operation};
 use candle_core::backend::BackendStorage;
-use candle_core::rocm_backend::{RocmDType, WrapErr};
-use candle_core::{DType, Result, RocmStorage};
+use candle_core::rocm_backend::{RocmDType, RocmStorage, WrapErr};
+use candle_core::{DType, Result};
 use rocm::fft::{Plan, Real, Transform};
 use std::ops::Range;
 
@@ -41,12 +41,12 @@ fn typed<T: Real + RocmDType>(
         Kind::Forward | Kind::Inverse => {
             let kind = if kind == Kind::Forward { rocm::fft::Kind::Forward } else { rocm::fft::Kind::Inverse };
             in_place(kind)?.execute_in_place(&mut data).w()?;
-            return Ok(RocmStorage::wrap_rocm_slice(data, device.clone()));
+            return Ok(RocmStorage::wrap_rocm_slice::<T>(data, device.clone()));
         }
         Kind::RealForward => rocm::fft::Kind::RealForward,
         Kind::RealInverse => rocm::fft::Kind::RealInverse,
     };
     let mut results = stream.alloc::<T>(count).w()?;
     Plan::<T>::kept(stream, &transform(kind)).w()?.execute(&mut data, &mut results).w()?;
-    Ok(RocmStorage::wrap_rocm_slice(results, device.clone()))
+    Ok(RocmStorage::wrap_rocm_slice::<T>(results, device.clone()))
 }
