@@ -97,7 +97,13 @@ fn example(kind: Kind, sizes: &[usize], random: &mut Random) -> (Vec<f64>, Vec<f
     }
 }
 
-fn compare<T: Number>(stream: &Stream, transform: Transform, kind: Kind, sizes: &[usize], batch: usize) -> hip::Result<()> {
+fn compare<T: Number>(
+    stream: &Stream,
+    transform: Transform,
+    kind: Kind,
+    sizes: &[usize],
+    batch: usize,
+) -> hip::Result<()> {
     let mut random = Random(batch as u64 + sizes.iter().sum::<usize>() as u64);
     let (mut input, mut expected) = (Vec::new(), Vec::new());
     for _ in 0..batch {
@@ -150,8 +156,35 @@ fn sizes_and_batches<T: Number>(all: &[&[usize]]) -> hip::Result<()> {
 
 /// One, primes, powers of two and of other numbers, products; an odd and an even last dimension; dimensions of one.
 const ALL: &[&[usize]] = &[
-    &[1], &[2], &[3], &[4], &[5], &[7], &[8], &[9], &[12], &[17], &[31], &[45], &[64], &[97], &[100], &[128], &[211], &[256],
-    &[1, 1], &[2, 3], &[5, 4], &[1, 8], &[8, 1], &[7, 16], &[12, 10], &[1, 1, 1], &[2, 3, 5], &[4, 1, 6], &[3, 4, 8],
+    &[1],
+    &[2],
+    &[3],
+    &[4],
+    &[5],
+    &[7],
+    &[8],
+    &[9],
+    &[12],
+    &[17],
+    &[31],
+    &[45],
+    &[64],
+    &[97],
+    &[100],
+    &[128],
+    &[211],
+    &[256],
+    &[1, 1],
+    &[2, 3],
+    &[5, 4],
+    &[1, 8],
+    &[8, 1],
+    &[7, 16],
+    &[12, 10],
+    &[1, 1, 1],
+    &[2, 3, 5],
+    &[4, 1, 6],
+    &[3, 4, 8],
 ];
 
 #[test]

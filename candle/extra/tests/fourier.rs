@@ -33,7 +33,8 @@ fn defined(x: &Tensor, dim: usize, sign: f64) -> Result<Tensor> {
     };
     let (cosines, sines) = (matrix(f64::cos)?, matrix(f64::sin)?);
     let rows = x.transpose(dim, last)?;
-    let (re, im) = (rows.narrow(D::Minus1, 0, 1)?.squeeze(D::Minus1)?, rows.narrow(D::Minus1, 1, 1)?.squeeze(D::Minus1)?);
+    let (re, im) =
+        (rows.narrow(D::Minus1, 0, 1)?.squeeze(D::Minus1)?, rows.narrow(D::Minus1, 1, 1)?.squeeze(D::Minus1)?);
     let times = |rows: &Tensor, matrix: &Tensor| {
         let flat = rows.contiguous()?.reshape(((), n))?;
         flat.matmul(matrix)?.reshape(rows.shape())

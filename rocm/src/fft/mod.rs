@@ -64,8 +64,7 @@ impl<T: Real> Plan<T> {
         }
         let kept = stream.state(|| Ok(Kept::default()))?;
         let mut plans = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            plans.iter().position(|(other, precision, _)| other == transform && *precision == T::PRECISION);
+        let known = plans.iter().position(|(other, precision, _)| other == transform && *precision == T::PRECISION);
         let entry = match known {
             Some(position) => plans.remove(position),
             None => {
@@ -94,11 +93,7 @@ impl<T: Real> Plan<T> {
     }
 
     /// Queues the transforms. The library may use the input's memory for what it has on the way, so what is in it afterwards is anything.
-    pub fn execute<'i, 'o>(
-        &self,
-        input: impl Into<ViewMut<'i, T>>,
-        output: impl Into<ViewMut<'o, T>>,
-    ) -> Result<()> {
+    pub fn execute<'i, 'o>(&self, input: impl Into<ViewMut<'i, T>>, output: impl Into<ViewMut<'o, T>>) -> Result<()> {
         let (input, output) = (input.into(), output.into());
         if self.transform.in_place {
             return Err(Error::refused("the plan was made to work in place; run it with `execute_in_place`"));
@@ -223,8 +218,7 @@ impl LibraryPlan {
         let lengths: Vec<usize> = transform.sizes.iter().rev().copied().collect();
         let (placement, kind) = (placement(transform), kind(transform.kind));
         let (dimensions, count, of) = (lengths.len(), transform.batch, description.handle);
-        let mut made =
-            Self { table, plan: rocfft_plan::NULL, info: rocfft_execution_info::NULL, workspace: 0 };
+        let mut made = Self { table, plan: rocfft_plan::NULL, info: rocfft_execution_info::NULL, workspace: 0 };
         let mut status = rocfft_status::rocfft_status_success;
         let created = stream.device().with_memory_retry(|| {
             // SAFETY: the pointers are to a live handle and as many lengths as said; the description is alive.

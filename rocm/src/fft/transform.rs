@@ -104,7 +104,9 @@ impl Transform {
             )));
         }
         if sizes.contains(&0) {
-            return Err(Error::refused(format!("a transform of sizes {sizes:?} has no elements; each size is at least 1")));
+            return Err(Error::refused(format!(
+                "a transform of sizes {sizes:?} has no elements; each size is at least 1"
+            )));
         }
         if *in_place && (kind.takes_reals() || kind.gives_reals()) {
             return Err(Error::refused(format!(

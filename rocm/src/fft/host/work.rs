@@ -91,9 +91,8 @@ fn places<'a>(places: &'a Places, lengths: &'a [usize], index: usize) -> impl It
     let (strides, lengths) = ([stride(0), stride(1), stride(2)], [along(0), along(1), along(2)]);
     let first = places.offset + index * places.distance;
     (0..lengths[2]).flat_map(move |z| {
-        (0..lengths[1]).flat_map(move |y| {
-            (0..lengths[0]).map(move |x| first + x * strides[0] + y * strides[1] + z * strides[2])
-        })
+        (0..lengths[1])
+            .flat_map(move |y| (0..lengths[0]).map(move |x| first + x * strides[0] + y * strides[1] + z * strides[2]))
     })
 }
 
@@ -169,7 +168,11 @@ impl<N: Number> Work<N> {
     }
 
     fn input_width(&self) -> usize {
-        if matches!(self.real, Innermost::RealForward(_)) { 1 } else { 2 }
+        if matches!(self.real, Innermost::RealForward(_)) {
+            1
+        } else {
+            2
+        }
     }
 
     /// # Safety
