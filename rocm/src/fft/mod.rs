@@ -376,7 +376,7 @@ fn load() -> Result<Rocfft> {
 
 #[cfg(feature = "fft")]
 fn embedded() -> Result<&'static Rocfft> {
-    host::table()
+    Ok(host::table())
 }
 
 #[cfg(not(feature = "fft"))]

@@ -6,16 +6,15 @@ mod work;
 use super::abi::*;
 use crate::embedded::{enqueue, Address, Registry};
 use half::f16;
-use hip::Result;
 use hip_abi::{hipStream_t, Origin};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 use work::{Number, Places, Steps, Work};
 
 /// The table of the embedded device.
-pub fn table() -> Result<&'static Rocfft> {
+pub fn table() -> &'static Rocfft {
     static TABLE: OnceLock<Rocfft> = OnceLock::new();
-    let table = TABLE.get_or_init(|| Rocfft {
+    TABLE.get_or_init(|| Rocfft {
         origin: Origin::BuiltIn("Fourier transforms of the embedded device"),
         rocfft_setup: setup,
         rocfft_plan_create: plan_create,
@@ -30,8 +29,7 @@ pub fn table() -> Result<&'static Rocfft> {
         rocfft_execution_info_destroy: info_destroy,
         rocfft_execution_info_set_work_buffer: set_work_buffer,
         rocfft_execution_info_set_stream: set_stream,
-    });
-    Ok(table)
+    })
 }
 
 /// What a description says so far.
