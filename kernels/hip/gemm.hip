@@ -10,6 +10,10 @@
 // its weights in 16-byte pieces exactly once for up to four rows of the left factor.
 #include "portable.h"
 #include "tile.h"
+#include "load_order.h"
+#include "units/amd.h"
+#include "units/amd_products.h"
+#include "matrix_tile.h"
 
 // Strides count elements.
 struct GemmShape {
@@ -23,30 +27,42 @@ struct GemmShape {
 SHARE_LAYOUT(GemmShape, rows, columns, depth, left_walk, right_walk, out_vectors, left_row, left_depth, left_batch, right_column,
              right_depth, right_batch, out_row, out_column, out_batch)
 
+// The tiles of a dtype: on matrix units where there are such.
+template <typename T> struct Tiles {
+    typedef Large<T> LargeTile;
+    typedef Small<T> SmallTile;
+};
+#if defined(MATRIX_TILES)
+template <typename T> struct UnitTiles {
+    typedef MatrixTile<ProductUnit<T>, Large<T>::rows, Large<T>::columns, 32> LargeTile;
+    typedef MatrixTile<ProductUnit<T>, Small<T>::rows, Small<T>::columns, 64> SmallTile;
+};
+template <> struct Tiles<f16> : UnitTiles<f16> {};
+template <> struct Tiles<bf16> : UnitTiles<bf16> {};
+#endif
+
 template <typename S> DEVICE void gemm_tile(const typename S::T *left, const typename S::T *right, typename S::T *out, const GemmShape &shape) {
     typedef typename S::T T;
-    typedef typename S::C C;
     const u32 row = block_y() * S::rows, column = block_x() * S::columns;
     const u64 batch = block_z();
-    MatrixSource<T, S::rows, S::slab, S::threads> a = {
-        left + batch * shape.left_batch + row * shape.left_row, shape.left_row, shape.left_depth,
-        shape.rows - row, shape.depth, Walk(shape.left_walk), {}};
-    MatrixSource<T, S::columns, S::slab, S::threads> b = {
-        right + batch * shape.right_batch + column * shape.right_column, shape.right_column, shape.right_depth,
-        shape.columns - column, shape.depth, Walk(shape.right_walk), {}};
+    const typename S::template Source<S::rows> a(left + batch * shape.left_batch + row * shape.left_row, shape.left_row, shape.left_depth,
+                                                 shape.rows - row, shape.depth, Walk(shape.left_walk));
+    const typename S::template Source<S::columns> b(right + batch * shape.right_batch + column * shape.right_column, shape.right_column,
+                                                    shape.right_depth, shape.columns - column, shape.depth, Walk(shape.right_walk));
     T *tile = out + batch * shape.out_batch;
-    multiply_tile<S>(shape.depth, a, b, [&](u32 i, u32 j, const Vec<C, S::group> &v) {
+    S::multiply(shape.depth, a, b, [&](u32 i, u32 j, const auto &v) {
+        constexpr u32 N = sizeof(v) / sizeof(v[0]);
         if (row + i >= shape.rows) return;
         const u32 first = column + j;
         T *at = tile + (row + i) * shape.out_row + first * shape.out_column;
-        Vec<T, S::group> narrow;
+        Vec<T, N> narrow;
         UNROLL
-        for (u32 g = 0; g < S::group; g++) narrow[g] = cast<T>(v[g]);
-        if (shape.out_vectors && first + S::group <= shape.columns) {
-            store<S::group>(at, narrow);
+        for (u32 g = 0; g < N; g++) narrow[g] = cast<T>(v[g]);
+        if (shape.out_vectors && first + N <= shape.columns) {
+            store<N>(at, narrow);
         } else {
             UNROLL
-            for (u32 g = 0; g < S::group; g++) {
+            for (u32 g = 0; g < N; g++) {
                 if (first + g < shape.columns) at[g * shape.out_column] = narrow[g];
             }
         }
@@ -145,11 +161,11 @@ template <u32 N, typename T> DEVICE void gemv_rows(const T *left, const T *right
 }
 
 #define GEMM(T)                                                                                    \
-    KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
-        gemm_tile<Large<T>>(left, right, out, shape);                                              \
+    KERNEL(Large<T>::threads) ANY_REGISTER gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
+        gemm_tile<Tiles<T>::LargeTile>(left, right, out, shape);                                              \
     }                                                                                              \
-    KERNEL(Small<T>::threads) gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
-        gemm_tile<Small<T>>(left, right, out, shape);                                              \
+    KERNEL(Small<T>::threads) ANY_REGISTER gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
+        gemm_tile<Tiles<T>::SmallTile>(left, right, out, shape);                                              \
     }                                                                                              \
     KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemv_columns<T>(left, right, out, shape);                                                  \

@@ -58,9 +58,8 @@ DEVICE void convolve_tile(const typename S::T *image, const typename S::T *weigh
     const u32 group = block_z(), out_channels = w.out_channels.divisor;
     const u32 channel = block_y() * S::rows, place = block_x() * S::columns;
     const u32 places = w.batches * out_area.divisor, depth = w.channels * w.kernel_area.divisor;
-    MatrixSource<T, S::rows, S::slab, S::threads> left = {
-        weights + (u64(group) * out_channels + channel) * depth, depth, 1, out_channels - channel, depth,
-        Walk(weight_walk), {}};
+    MatrixSource<T, S::rows, S::slab, S::threads> left(weights + (u64(group) * out_channels + channel) * depth, depth, 1,
+                                                         out_channels - channel, depth, Walk(weight_walk));
     const u32 mine = place + thread_x() % S::columns;
     const Division batch = divide(min_of(mine, places - 1), out_area);
     const Division at = divide(batch.remainder, w.out_width);

@@ -3,6 +3,9 @@
 // with any strides, the receptive fields of an image) and where results go is the business of whoever calls.
 #pragma once
 
+template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct MatrixSource;
+template <typename S, typename Left, typename Right, typename Put> DEVICE void multiply_tile(u32 depth, Left left, Right right, Put put);
+
 // T: dtype of the data; a thread makes HEIGHT x WIDTH elements of the tile.
 template <typename Data, u32 TILE_ROWS, u32 TILE_COLUMNS, u32 SLAB, u32 HEIGHT, u32 WIDTH> struct Tile {
     typedef Data T;
@@ -13,6 +16,10 @@ template <typename Data, u32 TILE_ROWS, u32 TILE_COLUMNS, u32 SLAB, u32 HEIGHT, 
     // Elements read from shared memory at once.
     static constexpr u32 group = height < 4 || sizeof(C) == 8 ? 2 : 4;
     static_assert(height % group == 0 && width % group == 0, "whole groups");
+    template <u32 EXTENT> using Source = MatrixSource<Data, EXTENT, slab, threads>;
+    template <typename Put> static MEMBER void multiply(u32 depth, Source<rows> left, Source<columns> right, const Put &put) {
+        multiply_tile<Tile>(depth, left, right, put);
+    }
 };
 
 // The two sizes that there are kernels of. Eight bytes an element: half the tile, the same registers.
@@ -53,6 +60,9 @@ template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct MatrixSource {
     u32 rows, depth; // what is left of the matrix from `base` on
     Walk walk;
     T held[each];
+
+    MEMBER MatrixSource(const T *base, u64 row_stride, u64 depth_stride, u32 rows, u32 depth, Walk walk)
+        : base(base), row_stride(row_stride), depth_stride(depth_stride), rows(rows), depth(depth), walk(walk) {}
 
     // Element j of this thread within a slab. V elements follow one another along the walk.
     template <bool ALONG_DEPTH, u32 V> static MEMBER void place(u32 j, u32 &row, u32 &k) {

@@ -1,4 +1,6 @@
-//! Matrix products: which tile or matrix-vector kernel of `hip/gemm.hip` serves, and how it walks its factors.
+//! Matrix products: which tile or matrix-vector kernel of `hip/gemm.hip` serves, and how it walks its factors. Where a GPU has matrix
+//! units, its code objects have the tiles of f16 and bf16 for them under the same names and with the same sizes; what changes here is
+//! how many elements have to be aligned.
 
 use crate::dtype::DType;
 use crate::kernels::{one_stream, Kernels};
@@ -25,7 +27,18 @@ impl Profile {
         let bytes = factors.iter().fold(dtype.size() as u64, |bytes, &size| bytes.saturating_mul(size));
         rows as u64 <= VECTOR_ROWS && bytes <= self.arch.few_rows_bytes.value
     }
+
+    /// Elements that a thread of the tile kernels of products moves or stores at once.
+    fn product_lanes(&self, dtype: DType) -> u64 {
+        match dtype {
+            DType::F16 | DType::BF16 if self.arch.matrix_products.value => MATRIX_LANES,
+            _ => tile_lanes(dtype),
+        }
+    }
 }
+
+/// Elements of a piece of f16 or bf16 on matrix units (`hip/matrix_tile.h`).
+const MATRIX_LANES: u64 = 8;
 
 /// How a factor is walked.
 #[repr(u32)]
@@ -100,7 +113,7 @@ pub(crate) fn tile_sides(dtype: DType) -> (u64, u64) {
     }
 }
 
-/// Elements a thread of a tile kernel moves or stores at once.
+/// Elements a thread of a plain tile kernel (`hip/tile.h`) moves or stores at once.
 pub(crate) fn tile_lanes(dtype: DType) -> u64 {
     if dtype == DType::F64 {
         2
@@ -176,7 +189,7 @@ impl Kernels {
     ) -> Result<()> {
         let size = dtype.size();
         let full = 16 / size as u64;
-        let (lanes, group) = (tile_lanes(dtype), tile_lanes(dtype));
+        let lanes = self.profile().product_lanes(dtype);
         let device = stream.device();
         let wave = u64::from(device.wave_size().max(1));
         let few = left.rows <= VECTOR_ROWS * MANY;
@@ -201,9 +214,9 @@ impl Kernels {
             return Ok(());
         }
         let vectors = out.column == 1
-            && out.row.is_multiple_of(group)
-            && out.batch.is_multiple_of(group)
-            && out.address.address().is_multiple_of(group * size as u64);
+            && out.row.is_multiple_of(lanes)
+            && out.batch.is_multiple_of(lanes)
+            && out.address.address().is_multiple_of(lanes * size as u64);
         let shape = |columns: u64| GemmShape {
             rows: left.rows as u32,
             columns: columns as u32,
@@ -294,6 +307,7 @@ crate::shared::shared! {
         "Large<f32>::threads": THREADS,
         "Large<f32>::group": tile_lanes(DType::F32),
         "Large<f64>::group": tile_lanes(DType::F64),
+        "MATRIX_LANES": MATRIX_LANES,
         "GEMV_THREADS": THREADS,
         "GEMV_ROWS": VECTOR_ROWS,
         "GEMV_ACROSS": VECTORS_ACROSS,
@@ -301,5 +315,44 @@ crate::shared::shared! {
     "GemmShape": GemmShape {
         rows, columns, depth, left_walk, right_walk, out_vectors, left_row, left_depth, left_batch, right_column, right_depth,
         right_batch, out_row, out_column, out_batch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{arch::Arch, metadata, objects, profile::look_up, Id};
+
+    /// Eight elements are only aligned where the profile says so, and a tile on matrix units loads as many. The slabs of such a
+    /// tile are twice as large as those of a plain one, whatever the GPU.
+    #[test]
+    fn objects_have_tiles_on_matrix_units_where_the_profile_says_so() {
+        let clang = match objects::clang() {
+            Ok(clang) => clang,
+            Err(why) => {
+                assert!(std::env::var_os("CI").is_none(), "{why}");
+                eprintln!("skipped: {why}");
+                return;
+            }
+        };
+        let module = Id::Gemm.module();
+        for target in ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"] {
+            let arch = Arch::parse(target).unwrap();
+            let make = || clang.compile(module.name, module.source, &arch);
+            // The key of the test of all modules (`tests/amdgcn.rs`), so that an object is compiled once.
+            let parts = [module.source, target, "clang", &clang.key(&arch)];
+            let object = match objects::cache() {
+                Some(cache) => cache.get_or_make(module.name, &parts, make),
+                None => make(),
+            };
+            let kernels = metadata::kernels(&object.unwrap()).unwrap();
+            let shared = |name: &str| kernels.iter().find(|kernel| kernel.name == name).unwrap().shared_bytes;
+            let expected = look_up(target).0.matrix_products.value;
+            for name in ["gemm_f16", "gemm_bf16"] {
+                assert_eq!(shared(name) > shared("gemm_f32"), expected, "{name} for {target}");
+            }
+            for kernel in &kernels {
+                assert_eq!((kernel.vgpr_spills, kernel.private_bytes), (0, 0), "{} for {target}", kernel.name);
+            }
+        }
     }
 }

@@ -1,13 +1,6 @@
 // Rows of memory on their way to shared memory, in pieces of 16 bytes.
 #pragma once
 
-// Loads that come later are not begun earlier: the compiler for AMD would load as much ahead as there is, into more registers than there are.
-#if defined(TARGET_AMD)
-DEVICE void keep_order() { asm volatile("" ::: "memory"); }
-#else
-DEVICE void keep_order() {}
-#endif
-
 // A piece of a row from element `first` on; zeros past its end, and where there is no row. Rows are whole pieces.
 template <typename T> DEVICE Vec<T, Lanes<T>::count> load_piece(const T *row, u32 first, u32 length) {
     Vec<T, Lanes<T>::count> piece = {};

@@ -63,6 +63,8 @@ pub(crate) struct Architecture {
     /// The most bytes of the right factor up to which a product of a few rows is left to our matrix-vector kernels and not to a
     /// BLAS. A BLAS chooses its kernel on the host, which takes longer than such a product.
     pub few_rows_bytes: Sourced<u64>,
+    /// Whether tiles of f16 and bf16 products are made by matrix units (`hip/matrix_tile.h`), which move 8 elements at once.
+    pub matrix_products: Sourced<bool>,
     /// Attention in f16 and bf16: rows of a tile for heads of up to 64, 128 and 256 elements (`TileSizes` in `hip/attention.hip`). More
     /// are better as long as registers and shared memory hold them.
     pub attention_rows: Sourced<[u32; 3]>,
@@ -76,7 +78,7 @@ pub(crate) struct Architecture {
 
 impl Architecture {
     /// Every value by its name, with its source.
-    pub fn values(&self) -> [(&'static str, String, Source); 8] {
+    pub fn values(&self) -> [(&'static str, String, Source); 9] {
         fn value<T: std::fmt::Debug>(name: &'static str, it: Sourced<T>) -> (&'static str, String, Source) {
             (name, format!("{:?}", it.value), it.source)
         }
@@ -85,6 +87,7 @@ impl Architecture {
             value("rates", self.rates),
             value("bulk_copies", self.bulk_copies),
             value("few_rows_bytes", self.few_rows_bytes),
+            value("matrix_products", self.matrix_products),
             value("attention_rows", self.attention_rows),
             value("mma_tiles_to", self.mma_tiles_to),
             value("tiles_from", self.tiles_from),
@@ -123,6 +126,12 @@ const ONE: Sourced<u32> = sheet(1, "HIP's multiProcessorCount counts compute uni
 const TWO: Sourced<u32> =
     sheet(2, "HIP's multiProcessorCount counts work-group processors of two compute units on RDNA");
 const NO_BULK_COPIES: Sourced<bool> = sheet(false, "no such instruction that our kernels use");
+const CDNA1_MATRIX: Sourced<bool> = sheet(
+    true,
+    "MI100 instruction set: V_MFMA_F32_16X16X16F16 and V_MFMA_F32_16X16X8BF16; no run of it, not even an emulated one",
+);
+const CDNA_MATRIX: Sourced<bool> = sheet(true, "CDNA 2, 3 and 4 instruction sets: V_MFMA_F32_16X16X16 of f16 and bf16");
+const RDNA_MATRIX: Sourced<bool> = sheet(true, "RDNA 3 and 4 instruction sets: V_WMMA_F32_16X16X16 of f16 and bf16");
 const CDNA_FEW_ROWS: Sourced<u64> =
     argued(6 << 20, "rocBLAS chooses on the host too; caches and memory are as fast as an H200's");
 const RDNA_FEW_ROWS: Sourced<u64> =
@@ -146,6 +155,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
+        matrix_products: argued(false, "cuBLAS multiplies there; these kernels only measure"),
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: sheet(0, "CUDA programming guide: m16n8k32 of bytes since compute capability 8.0"),
         tiles_from: argued(TILES, LIKE_THE_H200),
@@ -159,6 +169,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 67.0, f64: 67.0, memory: 4.8 }, LIKE_THE_H200),
         bulk_copies: sheet(false, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: argued(6 << 20, LIKE_THE_H200),
+        matrix_products: argued(false, "cuBLAS multiplies there; these kernels only measure"),
         attention_rows: NVIDIA_ATTENTION_ROWS,
         mma_tiles_to: argued(48, LIKE_THE_H200),
         tiles_from: argued(TILES, LIKE_THE_H200),
@@ -172,6 +183,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(67.0, 67.0, 4.8, "H200"),
         bulk_copies: sheet(true, "CUDA programming guide: since compute capability 9.0"),
         few_rows_bytes: NVIDIA_FEW_ROWS,
+        matrix_products: argued(false, "cuBLAS multiplies there; these kernels only measure"),
         attention_rows: NVIDIA_ATTENTION_ROWS,
         mma_tiles_to: NVIDIA_MMA_TILES,
         tiles_from: h200(TILES),
@@ -186,6 +198,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(14.7, 7.4, 1.0, "MI60"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        matrix_products: sheet(false, "no matrix units"),
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
@@ -199,6 +212,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(46.1, 11.5, 1.2, "MI100"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        matrix_products: CDNA1_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -212,6 +226,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(45.3, 45.3, 1.6, "MI210, half an MI250X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        matrix_products: CDNA_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -225,6 +240,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(163.4, 163.4, 5.3, "MI300X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        matrix_products: CDNA_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -238,6 +254,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(157.3, 78.6, 8.0, "MI355X"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: CDNA_FEW_ROWS,
+        matrix_products: CDNA_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -251,6 +268,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(9.8, 0.61, 0.45, "RX 5700 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        matrix_products: sheet(false, "no matrix units"),
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
@@ -264,6 +282,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(23.0, 1.44, 0.512, "RX 6900 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        matrix_products: sheet(false, "no matrix units"),
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(0, "no matrix units"),
         tiles_from: AMD_TILES,
@@ -277,6 +296,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(61.4, 1.92, 0.96, "RX 7900 XTX"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        matrix_products: RDNA_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -290,6 +310,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: rates(48.7, 0.76, 0.64, "RX 9070 XT"),
         bulk_copies: NO_BULK_COPIES,
         few_rows_bytes: RDNA_FEW_ROWS,
+        matrix_products: RDNA_MATRIX,
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: NO_MMA_TILES,
         tiles_from: AMD_TILES,
@@ -303,6 +324,7 @@ pub(crate) static TABLE: [Architecture; 13] = [
         rates: argued(Rates { f32: 0.1, f64: 0.05, memory: 0.02 }, "two cores"),
         bulk_copies: argued(false, "a processor has no such instruction"),
         few_rows_bytes: argued(16 << 10, "nothing to gain; small, so that the tests see both sides"),
+        matrix_products: argued(false, "a processor; the plain tile is what its tests are for"),
         attention_rows: ATTENTION_ROWS,
         mma_tiles_to: argued(16, "only where the tests plan as on a GPU, and small, so that they see all kernels"),
         tiles_from: argued(TILES, "only where the tests plan as on a GPU"),

@@ -139,6 +139,101 @@ fn check<T: Element>(bench: &Bench) {
     check_case::<T>(bench, &Case { batch, rows: 260, depth: 24, columns: 140 }, [plain; 3], true);
 }
 
+/// A matrix whose elements lie in memory full of NaN and infinities, with what it holds.
+fn surrounded<T: Element>(
+    bench: &Bench,
+    random: &mut Random,
+    place: Place,
+    start: usize,
+    [batch, rows, columns]: [usize; 3],
+) -> (Vec<f64>, Tensor) {
+    let strides = place.strides([rows, columns]);
+    let mut bad = 0usize;
+    let mut memory = Vec::new();
+    memory.resize_with(start + batch * strides[0] + 1, || {
+        bad += 1;
+        T::from_f64([f64::NAN, f64::INFINITY, f64::NEG_INFINITY][bad % 3])
+    });
+    let mut values = Vec::with_capacity(batch * rows * columns);
+    for z in 0..batch {
+        for i in 0..rows {
+            for j in 0..columns {
+                let value = random.below(9) as f64 - 4.0;
+                values.push(value);
+                memory[start + z * strides[0] + i * strides[1] + j * strides[2]] = T::from_f64(value);
+            }
+        }
+    }
+    (values, bench.tensor(&memory, start, &[batch, rows, columns], &strides))
+}
+
+/// What lies around the factors is no part of a product, whatever it is, and what lies around the result stays. Whole numbers
+/// have one right answer, so every element is compared exactly.
+fn check_surrounded<T: Element>(bench: &Bench, case: &Case, gap: usize, start: usize, turn: u32) {
+    let &Case { batch, rows, depth, columns } = case;
+    let mut random = Random::new((depth * 8 + gap + turn as usize) as u64);
+    let place = |bit: u32| Place { transposed: turn & bit != 0, gap, shared: false };
+    let (a, left) = surrounded::<T>(bench, &mut random, place(1), start, [batch, rows, depth]);
+    let (b, right) = surrounded::<T>(bench, &mut random, place(2), start, [batch, depth, columns]);
+    let (_, mut out) = surrounded::<T>(bench, &mut random, place(4), start, [batch, rows, columns]);
+    let mut want = out.download::<T>();
+    bench.kernels.matmul(&left.operand(), &right.operand(), &mut out.operand_mut()).expect("a product");
+    let strides = place(4).strides([rows, columns]);
+    for z in 0..batch {
+        for i in 0..rows {
+            for j in 0..columns {
+                let product = |k| a[(z * rows + i) * depth + k] * b[(z * depth + k) * columns + j];
+                // From a zero that is positive, as kernels begin.
+                let sum = (0..depth).map(product).fold(0.0, |sum, x| sum + x);
+                want[start + z * strides[0] + i * strides[1] + j * strides[2]] = T::from_f64(sum);
+            }
+        }
+    }
+    assert_same(&out.download::<T>(), &want, || {
+        format!("{batch} x {rows} x {depth} x {columns} of {}, turn {turn}, gap {gap}, from {start} on", T::DTYPE)
+    });
+}
+
+/// Depths around the slabs of tiles and the vectors they are read in, aligned and not, for both sizes of tiles.
+fn edges<T: Element>(bench: &Bench) {
+    let bench = &bench.as_on_a_gpu(true);
+    for (n, depth) in [1, 7, 8, 31, 40, 64, 65, 136].into_iter().enumerate() {
+        for turn in 0..4 {
+            let case = Case { batch: 1, rows: 24, depth, columns: 16 + 8 * (n % 3) };
+            check_surrounded::<T>(bench, &case, 8, 8, turn);
+            check_surrounded::<T>(bench, &case, 3, 1, turn);
+        }
+    }
+    let batch = bench.many_tiles();
+    for (rows, columns, gap, turn) in
+        [(72, 136, 8, 0), (70, 67, 3, 1), (136, 72, 8, 2), (80, 72, 8, 3), (67, 130, 1, 6)]
+    {
+        check_surrounded::<T>(bench, &Case { batch, rows, depth: 40, columns }, gap, gap, turn);
+    }
+}
+
+/// An infinity meets a zero in its own row and column, and nowhere else.
+fn infinities<T: Element>(bench: &Bench) {
+    let bench = &bench.as_on_a_gpu(true);
+    let (rows, depth, columns) = (33, 36, 40);
+    let mut left = vec![T::from_f64(0.0); rows * depth];
+    let mut right = vec![T::from_f64(1.0); depth * columns];
+    left[5 * depth + 35] = T::from_f64(f64::INFINITY);
+    right[35 * columns + 9] = T::from_f64(0.0);
+    right[2 * columns + 17] = T::from_f64(f64::NAN);
+    let (left, right) = (bench.contiguous(&left, &[1, rows, depth]), bench.contiguous(&right, &[1, depth, columns]));
+    let mut out = bench.contiguous(&vec![T::from_f64(7.0); rows * columns], &[1, rows, columns]);
+    bench.kernels.matmul(&left.operand(), &right.operand(), &mut out.operand_mut()).expect("a product");
+    let want: Vec<T> = (0..rows * columns)
+        .map(|at| match (at / columns, at % columns) {
+            (_, 17) | (5, 9) => T::from_f64(f64::NAN),
+            (5, _) => T::from_f64(f64::INFINITY),
+            _ => T::from_f64(0.0),
+        })
+        .collect();
+    assert_same(&out.download::<T>(), &want, || format!("infinities of {}", T::DTYPE));
+}
+
 fn refused(bench: &Bench) {
     let left = bench.contiguous(&[1f32; 6], &[1, 2, 3]);
     let right = bench.contiguous(&[1f32; 6], &[1, 2, 3]);
@@ -155,5 +250,7 @@ fn refused(bench: &Bench) {
 
 pub fn family(bench: &Bench) {
     for_types!(check(bench) over bf16 f16 f32 f64);
+    for_types!(edges(bench) over bf16 f16 f32 f64);
+    for_types!(infinities(bench) over bf16 f16 f32 f64);
     refused(bench);
 }

@@ -1,44 +1,11 @@
-// AMD's matrix units: WMMA of RDNA 3 (gfx11) and RDNA 4 (gfx12), MFMA of CDNA 2 and later (gfx90a, gfx942). All have results in which a lane
-// has one column, lane % 16, and several rows. So keys are the left factor and queries the right one, and a lane has one query: its
-// softmax needs hardly an exchange, and weights nearly have the layout of a right factor. Both factors want their 16 columns or rows side by
-// side in a lane, so values are transposed on their way to shared memory.
+// AMD's matrix units (units/amd.h) as attention uses them. On all of them a lane has one column of the results and several rows. So keys
+// are the left factor and queries the right one, and a lane has one query: its softmax needs hardly an exchange, and weights nearly have
+// the layout of a right factor. Both factors want their 16 columns or rows side by side in a lane, so values are transposed on their way to
+// shared memory.
 #pragma once
 
-#if defined(TARGET_AMD) && (defined(__GFX11__) || defined(__gfx1200__) || defined(__gfx1201__) || defined(__gfx12_generic__) || defined(__gfx90a__) || defined(__gfx940__) ||              \
-                            defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__))
+#if defined(MATRIX_UNITS) && !defined(__gfx908__)
 #define MATRIX_FRAGMENTS 1
-
-// Elements of a factor that a lane has of 16: all of them, half or a quarter, and how many lanes it takes to have the others.
-#if defined(__GFX11__)
-constexpr u32 UNIT_WAVE = 32, UNIT_EACH = 16;
-#elif defined(__GFX12__)
-constexpr u32 UNIT_WAVE = 32, UNIT_EACH = 8;
-#else
-constexpr u32 UNIT_WAVE = 64, UNIT_EACH = 4;
-#endif
-typedef f32 UnitSums __attribute__((ext_vector_type(256 / UNIT_WAVE)));
-
-// sums += left x right.
-DEVICE UnitSums unit_product(f16, Vec<f16, UNIT_EACH> left, Vec<f16, UNIT_EACH> right, UnitSums sums) {
-    typedef _Float16 Factor __attribute__((ext_vector_type(UNIT_EACH)));
-#if defined(__GFX11__)
-    return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(bit_cast<Factor>(left), bit_cast<Factor>(right), sums);
-#elif defined(__GFX12__)
-    return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Factor>(left), bit_cast<Factor>(right), sums);
-#else
-    return __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Factor>(left), bit_cast<Factor>(right), sums, 0, 0, 0);
-#endif
-}
-DEVICE UnitSums unit_product(bf16, Vec<bf16, UNIT_EACH> left, Vec<bf16, UNIT_EACH> right, UnitSums sums) {
-    typedef short Factor __attribute__((ext_vector_type(UNIT_EACH)));
-#if defined(__GFX11__)
-    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(bit_cast<Factor>(left), bit_cast<Factor>(right), sums);
-#elif defined(__GFX12__)
-    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Factor>(left), bit_cast<Factor>(right), sums);
-#else
-    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Factor>(left), bit_cast<Factor>(right), sums, 0, 0, 0);
-#endif
-}
 
 // Weights are never negative, and one that is NaN makes its whole row NaN: rounding needs no care for signs or payloads.
 DEVICE u16 narrow_weight(f16, f32 x) { return bit_cast<u16>((_Float16)x); }
@@ -46,16 +13,6 @@ DEVICE u16 narrow_weight(bf16, f32 x) {
     const u32 bits = bit_cast<u32>(x);
     return (u16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
-
-#if defined(__GFX11__) || defined(__GFX12__)
-// What the lane 16 further has. LLVM 19 moves this exchange into a branch that only some lanes take when nothing else uses the result; the
-// empty statement is a use that stays.
-DEVICE u32 other_half(u32 word) {
-    u32 other = (u32)__builtin_amdgcn_permlanex16((i32)word, (i32)word, 0x76543210, (i32)0xfedcba98u, false, false);
-    asm volatile("" : "+v"(other));
-    return other;
-}
-#endif
 
 // Keys on their way through registers.
 template <typename T, u32 KEYS, u32 D, u32 PITCH> struct KeyStage {
@@ -79,13 +36,13 @@ template <typename T, u32 KEYS, u32 D, u32 PITCH> struct KeyStage {
 
 template <typename Data> struct Unit {
     typedef Data T;
-    static constexpr u32 WAVE = UNIT_WAVE, SLOTS = 1, SUMS = 256 / WAVE, EACH = UNIT_EACH;
+    static constexpr u32 WAVE = UNIT_WAVE, SLOTS = 1, SUMS = UNIT_SUMS, EACH = UNIT_EACH;
     typedef Vec<T, EACH> Rows, Columns, Weights, ValueFragment;
     typedef Vec<f32, SUMS> Sums;
     static constexpr bool COPIES = false; // memory to shared memory past the registers
 
-    static MEMBER u32 own_row() { return lane_index() % 16; }
-    static MEMBER u32 part() { return lane_index() / 16; } // which of the elements or results of a row
+    static MEMBER u32 own_row() { return unit_row(); }
+    static MEMBER u32 part() { return unit_part(); } // which of the elements or results of a row
     static MEMBER u32 row(u32) { return own_row(); }
     static constexpr MEMBER u32 slot(u32) { return 0; }
 #if defined(__GFX11__)
@@ -161,19 +118,7 @@ template <typename Data> struct Unit {
     }
 
     template <typename Put> static MEMBER void results(const Sums &s, const Put &put) {
-#if defined(__GFX11__)
-        // The lower half of a wave takes the first eight elements of a row, the upper half the others.
-        Vec<f32, 8> eight;
-        UNROLL
-        for (u32 i = 0; i < 4; i++) {
-            const f32 got = bit_cast<f32>(other_half(bit_cast<u32>(part() ? s[i] : s[4 + i])));
-            eight[2 * i] = part() ? got : s[i];
-            eight[2 * i + 1] = part() ? s[4 + i] : got;
-        }
-        put(0, 8 * part(), eight);
-#else
-        put(0, SUMS * part(), s);
-#endif
+        put(0, SUMS * part(), unit_neighbours(s));
     }
 
     // Values by element and key. Eighth elements are neighbours, so that lanes which write a piece of eight elements each, one element at a
