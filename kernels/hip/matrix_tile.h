@@ -116,10 +116,7 @@ template <typename T, u32 EXTENT, u32 SLAB, u32 THREADS> struct PieceSource {
             for (u32 h = 0; h < 2; h++) slab.put(Slab::moved(place, h * (EXTENT / 2), 0), held[h]);
         } else {
             UNROLL
-            for (u32 j = 0; j < 8; j++) {
-                const u32 low = held[0][j / 2], high = held[1][j / 2];
-                slab.put(Slab::moved(place, j, 0), j % 2 ? low >> 16 | (high & 0xffff0000u) : (low & 0xffffu) | high << 16);
-            }
+            for (u32 j = 0; j < 8; j++) slab.put(Slab::moved(place, j, 0), half_pair(held[0][j / 2], held[1][j / 2], j % 2));
         }
     }
 };

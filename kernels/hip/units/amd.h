@@ -65,6 +65,11 @@ DEVICE u32 other_half(u32 word) {
 }
 #endif
 
+// The lower or the upper halves of two words, side by side.
+DEVICE u32 half_pair(u32 first, u32 second, bool upper) {
+    return __builtin_amdgcn_perm(second, first, upper ? 0x07060302u : 0x05040100u);
+}
+
 // The sums of a lane so that they are of neighbouring rows, from UNIT_SUMS * unit_part() on.
 DEVICE Vec<f32, UNIT_SUMS> unit_neighbours(const Vec<f32, UNIT_SUMS> &s) {
 #if defined(__GFX11__)

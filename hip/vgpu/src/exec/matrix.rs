@@ -3,7 +3,7 @@
 //! a card may take.
 
 use crate::exec::float::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, fp8_to_f32};
-use crate::exec::lanes::{pick, Run};
+use crate::exec::lanes::{has_vectors, pick, Run};
 use crate::exec::machine::Machine;
 use crate::failure::Cause;
 use crate::inst::Op as Name;
@@ -134,6 +134,103 @@ fn integer(format: Format, bits: u32, signed: bool) -> i64 {
     }
 }
 
+/// Elements of the largest factor, and of the largest result of one block.
+const MOST: usize = 32 * 32;
+
+/// The sums of a block in f32 or a smaller float. Factors are widened once and not for each of their products: a product on the
+/// matrix units runs few other instructions.
+fn multiply_floats<const L: usize>(
+    w: &Wave<L>,
+    op: &Op<L>,
+    generation: u32,
+    shape: &Shape,
+    [block, from]: [usize; 2],
+    out: &mut Vec<(Place, u64)>,
+) {
+    let [a, b, c] = op.src;
+    let ocp = generation >= 12;
+    let Shape { m, k: depth, wmma, .. } = *shape;
+    let signed = |slot: Slot, k: usize, value: f32| {
+        let bit = if k.is_multiple_of(2) { mods::NEG } else { mods::NEG_HI };
+        if wmma && slot.mods & bit != 0 {
+            -value
+        } else {
+            value
+        }
+    };
+    let (mut left, mut right, mut sums) = ([0f32; MOST], [0f32; MOST], [0f32; MOST]);
+    for i in 0..m {
+        for k in 0..depth {
+            let x = source(shape, shape.a, L, generation, from, i, k);
+            let y = source(shape, shape.b, L, generation, block, i, k);
+            left[i * depth + k] = signed(a, k, number(shape.a, word(w, a, x.0, x.1) >> x.2, ocp));
+            right[k * m + i] = signed(b, k, number(shape.b, word(w, b, y.0, y.1) >> y.2, ocp));
+        }
+    }
+    let half = c.kind == Kind::Row && shape.d.bits() == 16;
+    for i in 0..m {
+        for j in 0..m {
+            let (lane, at, shift) = result(shape, L, generation, block, i, j);
+            let bits = word(w, c, lane, at);
+            // gfx11: the operation picks the half that C and D have.
+            let shift = if generation < 12 && c.mods & mods::HIGH != 0 { 16 } else { shift };
+            let mut start = match shape.d {
+                Format::F32 => f32::from_bits(bits),
+                _ => number(shape.d, if half { bits >> shift } else { bits }, ocp),
+            };
+            if wmma && c.mods & mods::NEG_HI != 0 {
+                start = start.abs();
+            }
+            if wmma && c.mods & mods::NEG != 0 {
+                start = -start;
+            }
+            sums[i * m + j] = start;
+        }
+    }
+    add_products(&left[..m * depth], &right[..depth * m], &mut sums[..m * m], m);
+    for i in 0..m {
+        for j in 0..m {
+            let sum = sums[i * m + j];
+            let value = match shape.d {
+                Format::F16 => u64::from(f32_to_f16(sum)),
+                Format::Bf16 => u64::from(f32_to_bf16(sum)),
+                _ => u64::from(sum.to_bits()),
+            };
+            out.push((result(shape, L, generation, block, i, j), value));
+        }
+    }
+}
+
+/// `sums[i][j] += left[i][k] * right[k][j]`, in the order of k, with `m` columns.
+fn add_products(left: &[f32], right: &[f32], sums: &mut [f32], m: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if has_vectors() {
+        // SAFETY: the CPU has been asked.
+        return unsafe { add_products_by_vectors(left, right, sums, m) };
+    }
+    add_products_anywhere(left, right, sums, m);
+}
+
+/// # Safety
+/// The CPU must have AVX2 and FMA: see `has_vectors`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn add_products_by_vectors(left: &[f32], right: &[f32], sums: &mut [f32], m: usize) {
+    add_products_anywhere(left, right, sums, m);
+}
+
+#[inline(always)]
+fn add_products_anywhere(left: &[f32], right: &[f32], sums: &mut [f32], m: usize) {
+    let depth = left.len() / m;
+    for (row, sums) in left.chunks_exact(depth).zip(sums.chunks_exact_mut(m)) {
+        for (x, column) in row.iter().zip(right.chunks_exact(m)) {
+            for (sum, y) in sums.iter_mut().zip(column) {
+                *sum = x.mul_add(*y, *sum);
+            }
+        }
+    }
+}
+
 fn multiply<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>, shape: &Shape) -> Flow {
     let generation = m.arch.generation();
     let (cbsz, abid, blgp) = (op.imm & 7, op.imm >> 3 & 31, op.imm >> 8 & 7);
@@ -144,78 +241,44 @@ fn multiply<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>, sh
         return m.fail(Cause::Instruction, None, "a matrix operation needs all lanes on".to_owned());
     }
     let [a, b, c] = op.src;
-    let ocp = generation >= 12;
     let mut out: Vec<(Place, u64)> = Vec::with_capacity(shape.blocks * shape.m * shape.m);
     for block in 0..shape.blocks {
         // Blocks of A may be broadcast to their neighbours.
-        let from = block >> cbsz << cbsz | abid as usize & ((1 << cbsz) - 1);
+        let from = if cbsz > 0 { block >> cbsz << cbsz | abid as usize & ((1 << cbsz) - 1) } else { block };
+        if !matches!(shape.d, Format::F64 | Format::I32) {
+            multiply_floats(w, op, generation, shape, [block, from], &mut out);
+            continue;
+        }
         for i in 0..shape.m {
             for j in 0..shape.m {
                 let place = result(shape, L, generation, block, i, j);
-                let (lane, at, shift) = place;
+                let (lane, at, _) = place;
                 let pairs = (0..shape.k).map(|k| {
-                    let x = source(shape, shape.a, L, generation, if cbsz > 0 { from } else { block }, i, k);
+                    let x = source(shape, shape.a, L, generation, from, i, k);
                     let y = source(shape, shape.b, L, generation, block, j, k);
-                    (x, y, k)
+                    (x, y)
                 });
-                let value = match shape.d {
-                    Format::F64 => {
-                        let start = f64::from_bits(wide(w, c, lane, at));
-                        let signs = [blgp & 1 != 0, blgp & 2 != 0, blgp & 4 != 0];
-                        let flip = |value: f64, negate: bool| if negate { -value } else { value };
-                        let sum = pairs.fold(flip(start, signs[2]), |sum, (x, y, _)| {
-                            let (x, y) = (wide(w, a, x.0, x.1), wide(w, b, y.0, y.1));
-                            flip(f64::from_bits(x), signs[0]).mul_add(flip(f64::from_bits(y), signs[1]), sum)
-                        });
-                        sum.to_bits()
-                    }
-                    Format::I32 => {
-                        let signed = [a.mods & mods::NEG != 0, b.mods & mods::NEG != 0];
-                        let start = i64::from(word(w, c, lane, at) as i32);
-                        let sum = pairs.fold(start, |sum, (x, y, _)| {
-                            let x = integer(shape.a, word(w, a, x.0, x.1) >> x.2, signed[0]);
-                            let y = integer(shape.b, word(w, b, y.0, y.1) >> y.2, signed[1]);
-                            sum + x * y
-                        });
-                        if op.flags & flags::CLAMP != 0 {
-                            sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u64
-                        } else {
-                            sum as u64
-                        }
-                    }
-                    _ => {
-                        let bits = word(w, c, lane, at);
-                        // gfx11: the operation picks the half that C and D have.
-                        let shift = if generation < 12 && c.mods & mods::HIGH != 0 { 16 } else { shift };
-                        let half = c.kind == Kind::Row && shape.d.bits() == 16;
-                        let mut start = match shape.d {
-                            Format::F32 => f32::from_bits(bits),
-                            _ => number(shape.d, if half { bits >> shift } else { bits }, ocp),
-                        };
-                        if shape.wmma && c.mods & mods::NEG_HI != 0 {
-                            start = start.abs();
-                        }
-                        if shape.wmma && c.mods & mods::NEG != 0 {
-                            start = -start;
-                        }
-                        let sign = |slot: Slot, k: usize, value: f32| {
-                            let bit = if k.is_multiple_of(2) { mods::NEG } else { mods::NEG_HI };
-                            if shape.wmma && slot.mods & bit != 0 {
-                                -value
-                            } else {
-                                value
-                            }
-                        };
-                        let sum = pairs.fold(start, |sum, (x, y, k)| {
-                            let x = sign(a, k, number(shape.a, word(w, a, x.0, x.1) >> x.2, ocp));
-                            let y = sign(b, k, number(shape.b, word(w, b, y.0, y.1) >> y.2, ocp));
-                            x.mul_add(y, sum)
-                        });
-                        match shape.d {
-                            Format::F16 => u64::from(f32_to_f16(sum)),
-                            Format::Bf16 => u64::from(f32_to_bf16(sum)),
-                            _ => u64::from(sum.to_bits()),
-                        }
+                let value = if shape.d == Format::F64 {
+                    let start = f64::from_bits(wide(w, c, lane, at));
+                    let signs = [blgp & 1 != 0, blgp & 2 != 0, blgp & 4 != 0];
+                    let flip = |value: f64, negate: bool| if negate { -value } else { value };
+                    let sum = pairs.fold(flip(start, signs[2]), |sum, (x, y)| {
+                        let (x, y) = (wide(w, a, x.0, x.1), wide(w, b, y.0, y.1));
+                        flip(f64::from_bits(x), signs[0]).mul_add(flip(f64::from_bits(y), signs[1]), sum)
+                    });
+                    sum.to_bits()
+                } else {
+                    let signed = [a.mods & mods::NEG != 0, b.mods & mods::NEG != 0];
+                    let start = i64::from(word(w, c, lane, at) as i32);
+                    let sum = pairs.fold(start, |sum, (x, y)| {
+                        let x = integer(shape.a, word(w, a, x.0, x.1) >> x.2, signed[0]);
+                        let y = integer(shape.b, word(w, b, y.0, y.1) >> y.2, signed[1]);
+                        sum + x * y
+                    });
+                    if op.flags & flags::CLAMP != 0 {
+                        sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u64
+                    } else {
+                        sum as u64
                     }
                 };
                 out.push((place, value));
