@@ -54,16 +54,16 @@ template <typename S> DEVICE void gemm_tile(const typename S::T *left, const typ
         constexpr u32 N = sizeof(v) / sizeof(v[0]);
         if (row + i >= shape.rows) return;
         const u32 first = column + j;
-        T *at = tile + (row + i) * shape.out_row + first * shape.out_column;
+        T *line = tile + (row + i) * shape.out_row;
         Vec<T, N> narrow;
         UNROLL
         for (u32 g = 0; g < N; g++) narrow[g] = cast<T>(v[g]);
         if (shape.out_vectors && first + N <= shape.columns) {
-            store<N>(at, narrow);
+            store<N>(line + first, narrow); // columns are neighbours
         } else {
             UNROLL
             for (u32 g = 0; g < N; g++) {
-                if (first + g < shape.columns) at[g * shape.out_column] = narrow[g];
+                if (first + g < shape.columns) line[(first + g) * shape.out_column] = narrow[g];
             }
         }
     });
@@ -161,10 +161,10 @@ template <u32 N, typename T> DEVICE void gemv_rows(const T *left, const T *right
 }
 
 #define GEMM(T)                                                                                    \
-    KERNEL(Large<T>::threads) ANY_REGISTER gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
+    KERNEL(Large<T>::threads) gemm_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemm_tile<Tiles<T>::LargeTile>(left, right, out, shape);                                              \
     }                                                                                              \
-    KERNEL(Small<T>::threads) ANY_REGISTER gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
+    KERNEL(Small<T>::threads) gemm_##T##_small(const T *left, const T *right, T *out, GemmShape shape) { enter(); \
         gemm_tile<Tiles<T>::SmallTile>(left, right, out, shape);                                              \
     }                                                                                              \
     KERNEL(GEMV_THREADS) gemv_##T(const T *left, const T *right, T *out, GemmShape shape) { enter(); \

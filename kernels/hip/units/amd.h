@@ -87,11 +87,3 @@ DEVICE Vec<f32, UNIT_SUMS> unit_neighbours(const Vec<f32, UNIT_SUMS> &s) {
 #endif
 }
 #endif
-
-// For kernels on matrix units. On CDNA from the second on the sums may be in any register, but a kernel that may have more than 256 of them
-// has its sums copied to the upper half and back at every turn of a loop. So it says that two waves are to share a SIMD.
-#if defined(MATRIX_UNITS) && !defined(__GFX11__) && !defined(__GFX12__) && !defined(__gfx908__)
-#define ANY_REGISTER __attribute__((amdgpu_waves_per_eu(2)))
-#else
-#define ANY_REGISTER
-#endif

@@ -9,7 +9,7 @@ template <typename Data> struct ProductUnit {
     typedef Data T;
     // How many lanes work together, how deep a fragment is, and how many sums of 16 x 16 a lane has.
     static constexpr u32 wave = UNIT_WAVE, sums = UNIT_SUMS;
-    typedef Vec<f32, sums> Sums;
+    typedef UnitSums Sums; // a vector to the compiler, so that its registers stay neighbours around a loop
     // What a lane has of 16 rows or columns, in pieces of 8 along the depth. RDNA 3 wants all 16 in either half of a wave, RDNA 4 a half of
     // them in each. CDNA wants quarters of 4: a lane takes 8 of 32 and multiplies them in two turns. Which of the depth meet in a turn does
     // not matter, as long as both factors have the same.
@@ -43,11 +43,11 @@ template <typename Data> struct ProductUnit {
         };
         const Turns right = bit_cast<Turns>(rows), left = bit_cast<Turns>(columns);
         UNROLL
-        for (u32 i = 0; i < turns; i++) all = bit_cast<Sums>(unit_product(T(), left.at[i], right.at[i], bit_cast<UnitSums>(all)));
+        for (u32 i = 0; i < turns; i++) all = unit_product(T(), left.at[i], right.at[i], all);
     }
     // Calls put(row, first column, neighbours) within 16 x 16.
     template <typename Put> static MEMBER void results(const Sums &all, const Put &put) {
-        put(unit_row(), sums * unit_part(), unit_neighbours(all));
+        put(unit_row(), sums * unit_part(), unit_neighbours(bit_cast<Vec<f32, sums>>(all)));
     }
 };
 #endif
