@@ -51,6 +51,12 @@ pub fn run(as_json: bool) -> failure::Result<()> {
     Ok(())
 }
 
+/// The same for a report.
+pub fn facts() -> Value {
+    let platform = Platform::detect();
+    gather(platform.as_ref().map_err(ToString::to_string))
+}
+
 fn gather(platform: Result<&Platform, String>) -> Value {
     let set: serde_json::Map<String, Value> =
         VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?.into()))).collect();
@@ -185,7 +191,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn text(info: &Value) -> String {
+/// For people.
+pub fn text(info: &Value) -> String {
     let mut lines = vec![format!("candle-rocm {}", plain(&info["candle_rocm"]))];
     let platform = &info["platform"];
     match platform.get("error") {

@@ -12,6 +12,7 @@ mod info;
 mod inspect;
 mod loaded;
 mod model;
+mod selftest;
 mod story;
 mod terminal;
 mod transcribe;
@@ -69,6 +70,9 @@ enum Command {
     /// Count what makes kernels fast or slow on AMD GPUs, without one (exit code 1: worse than --against)
     #[command(after_help = failure::EXIT_CODES)]
     Inspect(inspect::Arguments),
+    /// Test the device from the runtime to Candle's operations, and write a report for an issue (exit code 1: something failed)
+    #[command(after_help = failure::EXIT_CODES)]
+    Selftest(selftest::Arguments),
     /// Write down what is said in a WAV file, with a Whisper model
     #[command(after_help = failure::EXIT_CODES)]
     Transcribe(transcribe::Arguments),
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
             Some(Command::Generate(arguments)) => generate::command::run(arguments),
             Some(Command::Info { json }) => info::run(json),
             Some(Command::Inspect(arguments)) => inspect::run(arguments),
+            Some(Command::Selftest(arguments)) => selftest::run(arguments),
             Some(Command::Transcribe(arguments)) => transcribe::run(arguments),
             Some(Command::Completions { shell }) => completions(shell),
         }

@@ -3,9 +3,9 @@
 
 pub mod case;
 pub mod cases;
-mod clock;
+pub mod clock;
 mod plot;
-mod record;
+pub mod record;
 mod table;
 
 use crate::device::Choice;

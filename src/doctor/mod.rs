@@ -8,7 +8,7 @@ mod resources;
 
 use crate::failure::{Code, Failure, Result};
 use machine::Machine;
-use serde_json::json;
+use serde_json::{json, Value};
 
 /// How bad a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,13 +99,22 @@ fn text(lines: &[Line]) -> String {
     text
 }
 
+/// The findings on this machine, for a report.
+pub fn facts() -> Value {
+    as_json(&examine(&Machine::this()))
+}
+
 fn json_text(lines: &[Line]) -> String {
+    format!("{:#}\n", as_json(lines))
+}
+
+fn as_json(lines: &[Line]) -> Value {
     let level = lines.iter().map(|line| line.level).max().unwrap_or(Level::Ok);
     let lines: Vec<_> = lines
         .iter()
         .map(|line| json!({ "check": line.check, "level": line.level.name(), "found": line.found, "advice": line.advice }))
         .collect();
-    format!("{:#}\n", json!({ "level": level.name(), "lines": lines }))
+    json!({ "level": level.name(), "lines": lines })
 }
 
 #[cfg(test)]

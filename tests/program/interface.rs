@@ -3,7 +3,7 @@
 use crate::support::*;
 
 const COMMANDS: &[&str] =
-    &["bench", "compile", "doctor", "embed", "generate", "info", "inspect", "transcribe", "completions"];
+    &["bench", "compile", "doctor", "embed", "generate", "info", "inspect", "selftest", "transcribe", "completions"];
 
 #[test]
 fn help_names_every_command_and_the_exit_codes() {

@@ -10,6 +10,7 @@ mod generate;
 mod hub;
 mod inspect;
 mod interface;
+mod selftest;
 mod speed;
 mod support;
 mod terminal;
