@@ -107,7 +107,7 @@ impl Context {
         if self.quick {
             1
         } else {
-            5
+            20
         }
     }
 }

@@ -166,7 +166,7 @@ impl<'a> Comparison<'a> {
         tolerance: Tolerance,
         run: impl Fn(&Side, &mut Output<'_>) -> Result<()>,
     ) {
-        let start = if self.random.once_in(4) { self.random.from_to(1, 5) } else { 0 };
+        let start = if self.random.once_in(4) { self.random.between(1, 5) } else { 0 };
         self.compare_at(start, what, dtype, count, tolerance, run);
     }
 

@@ -31,7 +31,7 @@ impl Random {
     }
 
     /// One of low, ..., high.
-    pub fn from_to(&mut self, low: usize, high: usize) -> usize {
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 

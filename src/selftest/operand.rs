@@ -70,9 +70,9 @@ impl fmt::Display for Layout {
 
 /// Random dimensions: up to four, and about so many elements at most.
 pub fn dims(random: &mut Random, most: usize) -> Vec<usize> {
-    let rank = random.from_to(1, 4);
+    let rank = random.between(1, 4);
     let side = [most, 45, 12, 6][rank - 1].min(most);
-    (0..rank).map(|_| if random.once_in(6) { 1 } else { random.from_to(1, side) }).collect()
+    (0..rank).map(|_| if random.once_in(6) { 1 } else { random.between(1, side) }).collect()
 }
 
 /// A tensor as bytes.

@@ -56,7 +56,7 @@ fn a_quick_run_passes_on_the_embedded_device() {
 /// A wrong result, a failing HIP call, a process that dies of a signal, a case that hangs: all in one run.
 #[test]
 fn faults_are_found_named_and_survived() {
-    let arguments = ["--quick", "--limit", "10", "--seed", "5", "--only", "kernel/fill", "--only", "candle/cat"];
+    let arguments = ["--quick", "--limit", "6", "--seed", "5", "--only", "kernel/fill", "--only", "candle/cat"];
     let faults = [
         "--inject=wrong=kernel/fill/fill",
         "--inject=error=kernel/fill/const_set",
@@ -69,7 +69,7 @@ fn faults_are_found_named_and_survived() {
         ("kernel/fill/fill", "failed", &["elements are wrong", "fill ", "element 0 is", "the oracle has"][..]),
         ("kernel/fill/const_set", "failed", &["hipErrorLaunchFailure", "set "]),
         ("kernel/fill/copy2d", "crashed", &["SIGABRT", "a test ends this process"]),
-        ("kernel/fill/concat", "hung", &["within 10 s"]),
+        ("kernel/fill/concat", "hung", &["within 6 s"]),
     ] {
         let case = case(&report, name);
         assert_eq!(case["outcome"], outcome, "{case}");

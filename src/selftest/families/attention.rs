@@ -35,7 +35,7 @@ fn attention(c: &mut Comparison<'_>, kind: Kind) {
     for dtype in MODEL_FLOATS {
         for _ in 0..2 * c.turns {
             let dim = c.random.of_list(&[32, 64, 80, 128, 256]);
-            let (batch, heads, group) = (c.random.from_to(1, 2), c.random.from_to(1, 2), c.random.of_list(&[1, 2, 3]));
+            let (batch, heads, group) = (c.random.between(1, 2), c.random.between(1, 2), c.random.of_list(&[1, 2, 3]));
             let queries = c.random.of_list(&[1, 3, 40]);
             let keys = queries + c.random.of_list(&[0, 5, 70]);
             let q = rows(c, dtype, [batch, heads * group, queries, dim]);

@@ -131,7 +131,7 @@ fn affine(c: &mut Comparison<'_>) {
             let dims = dims(&mut c.random, MOST);
             let layout = Layout::random(&mut c.random, &dims);
             let input = Tensor::random(&mut c.random, dtype, Values::Plain, layout);
-            let (mul, plus) = (c.random.from_to(1, 4) as f64, c.random.from_to(0, 3) as f64);
+            let (mul, plus) = (c.random.between(1, 4) as f64, c.random.between(0, 3) as f64);
             // The sum may cancel what the product was rounded by.
             let tolerance = Tolerance::of(dtype).plus(if dtype == DType::F64 { 0.0 } else { 1e-5 });
             let what = format!("affine * {mul} + {plus} of {input}");
@@ -174,7 +174,7 @@ fn where_cond(c: &mut Comparison<'_>) {
 fn fill(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
-            let (count, bits) = (c.random.from_to(1, 5000), draw(&mut c.random, dtype, Values::Awkward));
+            let (count, bits) = (c.random.between(1, 5000), draw(&mut c.random, dtype, Values::Awkward));
             let what = format!("fill {count} elements of {dtype} with the bits {bits:#x}");
             c.compare(&what, dtype, count, Tolerance::Exact, |side, out| side.kernels.fill(bits, out));
         }
@@ -196,7 +196,7 @@ fn const_set(c: &mut Comparison<'_>) {
 
 /// Rows with a gap between them.
 fn rows(c: &mut Comparison<'_>, dtype: DType, rows: usize, columns: usize) -> Tensor {
-    let gap = if c.random.once_in(2) { 16 * c.random.from_to(0, 2) } else { c.random.from_to(0, 5) };
+    let gap = if c.random.once_in(2) { 16 * c.random.between(0, 2) } else { c.random.between(0, 5) };
     let start = c.random.of_list(&[0, 0, 16, 3]);
     let layout = Layout { start, dims: vec![rows, columns], strides: vec![columns + gap, 1] };
     Tensor::random(&mut c.random, dtype, Values::Awkward, layout)
@@ -205,8 +205,8 @@ fn rows(c: &mut Comparison<'_>, dtype: DType, rows: usize, columns: usize) -> Te
 fn copy2d(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
-            let columns = if c.random.once_in(2) { 32 } else { c.random.from_to(1, 90) };
-            let count = c.random.from_to(1, 20);
+            let columns = if c.random.once_in(2) { 32 } else { c.random.between(1, 90) };
+            let count = c.random.between(1, 20);
             let (from, to) = (rows(c, dtype, count, columns), rows(c, dtype, count, columns));
             c.compare_changed(&format!("copy {from} to {to}"), &to, Tolerance::Exact, |side, out| {
                 side.kernels.copy2d(&side.put(&from)?.operand()?, out)
@@ -218,10 +218,10 @@ fn copy2d(c: &mut Comparison<'_>) {
 fn concat(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
-            let count = c.random.from_to(1, 20);
-            let parts: Vec<Tensor> = (0..c.random.from_to(1, 4))
+            let count = c.random.between(1, 20);
+            let parts: Vec<Tensor> = (0..c.random.between(1, 4))
                 .map(|_| {
-                    let columns = if c.random.once_in(2) { 16 } else { c.random.from_to(1, 40) };
+                    let columns = if c.random.once_in(2) { 16 } else { c.random.between(1, 40) };
                     rows(c, dtype, count, columns)
                 })
                 .collect();

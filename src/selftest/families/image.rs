@@ -15,7 +15,7 @@ pub fn add(list: &mut Operations) {
 
 /// An image of any layout.
 fn image(c: &mut Comparison<'_>, dtype: DType, values: Values) -> Tensor {
-    let dims = [c.random.from_to(1, 2), c.random.from_to(1, 3), c.random.from_to(3, 17), c.random.from_to(3, 17)];
+    let dims = [c.random.between(1, 2), c.random.between(1, 3), c.random.between(3, 17), c.random.between(3, 17)];
     let layout = Layout::random(&mut c.random, &dims);
     Tensor::random(&mut c.random, dtype, values, layout)
 }
@@ -25,8 +25,8 @@ fn pool(c: &mut Comparison<'_>, pool: Pool) {
         for _ in 0..c.turns {
             let values = if pool == Pool::Max { Values::Awkward } else { Values::Plain };
             let input = image(c, dtype, values);
-            let kernel = (c.random.from_to(1, 3), c.random.from_to(1, 3));
-            let stride = (c.random.from_to(1, 3), c.random.from_to(1, 3));
+            let kernel = (c.random.between(1, 3), c.random.between(1, 3));
+            let stride = (c.random.between(1, 3), c.random.between(1, 3));
             let dims = &input.layout.dims;
             let count =
                 dims[0] * dims[1] * ((dims[2] - kernel.0) / stride.0 + 1) * ((dims[3] - kernel.1) / stride.1 + 1);
@@ -46,7 +46,7 @@ fn nearest(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
             let input = image(c, dtype, Values::Awkward);
-            let size = [c.random.from_to(1, 30), c.random.from_to(1, 30)];
+            let size = [c.random.between(1, 30), c.random.between(1, 30)];
             let count = input.layout.dims[0] * input.layout.dims[1] * size[0] * size[1];
             let what = format!("nearest of {input} to {size:?}");
             c.compare(&what, dtype, count, Tolerance::Exact, |side, out| {
@@ -60,7 +60,7 @@ fn bilinear(c: &mut Comparison<'_>) {
     for dtype in FLOATS {
         for _ in 0..c.turns {
             let input = image(c, dtype, Values::Plain);
-            let size = (c.random.from_to(1, 30), c.random.from_to(1, 30));
+            let size = (c.random.between(1, 30), c.random.between(1, 30));
             let params = Bilinear { align_corners: c.random.once_in(2), scale: (None, None) };
             let count = input.layout.dims[0] * input.layout.dims[1] * size.0 * size.1;
             // Where a point stands is a rounded number itself, and neighbours are up to eight apart.

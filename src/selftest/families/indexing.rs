@@ -19,13 +19,13 @@ pub fn add(list: &mut Operations) {
 /// A shape of three dimensions and one of them.
 fn shape(c: &mut Comparison<'_>) -> ([usize; 3], usize) {
     let most = [9, 12, 40];
-    (most.map(|most| c.random.from_to(1, most)), c.random.below(3))
+    (most.map(|most| c.random.between(1, most)), c.random.below(3))
 }
 
 fn index_select(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
-            let ((shape, dim), count, by) = (shape(c), c.random.from_to(1, 30), c.random.of_list(&IDS));
+            let ((shape, dim), count, by) = (shape(c), c.random.between(1, 30), c.random.of_list(&IDS));
             let src = Tensor::dense(&mut c.random, dtype, Values::Awkward, &shape);
             let ids = Tensor::dense(&mut c.random, by, Values::Below(shape[dim]), &[count]);
             let elements = src.layout.count() / shape[dim] * count;
@@ -43,7 +43,7 @@ fn gather(c: &mut Comparison<'_>) {
             let ((shape, dim), by) = (shape(c), c.random.of_list(&IDS));
             let src = Tensor::dense(&mut c.random, dtype, Values::Awkward, &shape);
             let mut of_ids = shape;
-            of_ids[dim] = c.random.from_to(1, 20);
+            of_ids[dim] = c.random.between(1, 20);
             let ids = Tensor::dense(&mut c.random, by, Values::Below(shape[dim]), &of_ids);
             let what = format!("gather {ids} of {src} along {dim}");
             c.compare(&what, dtype, ids.layout.count(), Tolerance::Exact, |side, out| {
@@ -65,7 +65,7 @@ fn scatter(c: &mut Comparison<'_>, adds: bool) {
             let ((shape, dim), by) = (shape(c), c.random.of_list(&[DType::U32, DType::I64]));
             let dst = Tensor::dense(&mut c.random, dtype, Values::Plain, &shape);
             let mut of_ids = shape;
-            of_ids[dim] = c.random.from_to(1, 20);
+            of_ids[dim] = c.random.between(1, 20);
             let ids = Tensor::dense(&mut c.random, by, Values::Below(shape[dim]), &of_ids);
             let src = Tensor::dense(&mut c.random, dtype, Values::Plain, &of_ids);
             let name = if adds { "scatter_add" } else { "scatter" };
@@ -87,7 +87,7 @@ fn index_add(c: &mut Comparison<'_>) {
             let ((shape, dim), by) = (shape(c), c.random.of_list(&[DType::U32, DType::I64]));
             let dst = Tensor::dense(&mut c.random, dtype, Values::Plain, &shape);
             let mut of_src = shape;
-            of_src[dim] = c.random.from_to(1, 20);
+            of_src[dim] = c.random.between(1, 20);
             let ids = Tensor::dense(&mut c.random, by, Values::Below(shape[dim]), &[of_src[dim]]);
             let src = Tensor::dense(&mut c.random, dtype, Values::Plain, &of_src);
             let what = format!("add {src} by {ids} to {dst} along {dim}");

@@ -24,8 +24,8 @@ fn matmul(c: &mut Comparison<'_>) {
     for dtype in DType::ALL {
         for _ in 0..2 * c.turns {
             let most = c.random.of_list(&[20, 70, 130]);
-            let sizes = [c.random.from_to(1, 2), c.random.from_to(1, most), c.random.from_to(1, 70)];
-            let columns = c.random.from_to(1, most);
+            let sizes = [c.random.between(1, 2), c.random.between(1, most), c.random.between(1, 70)];
+            let columns = c.random.between(1, most);
             product(c, dtype, sizes, columns);
         }
     }
@@ -35,7 +35,7 @@ fn matmul(c: &mut Comparison<'_>) {
 fn few_rows(c: &mut Comparison<'_>) {
     for dtype in TYPES {
         for _ in 0..2 * c.turns {
-            let sizes = [c.random.from_to(1, 3), c.random.from_to(1, 8), c.random.from_to(1, 600)];
+            let sizes = [c.random.between(1, 3), c.random.between(1, 8), c.random.between(1, 600)];
             let columns = c.random.of_list(&[1, 16, 64, 257]);
             product(c, dtype, sizes, columns);
         }
@@ -77,17 +77,17 @@ struct Drawn {
 fn draw(c: &mut Comparison<'_>, flat: bool, transposed: bool, groups: bool) -> Option<Drawn> {
     let axes = if flat { 1 } else { 2 };
     let groups = if groups { c.random.of_list(&[1, 1, 2]) } else { 1 };
-    let (batch, channels) = (c.random.from_to(1, 2), groups * c.random.of_list(&[1, 2, 5, 9]));
+    let (batch, channels) = (c.random.between(1, 2), groups * c.random.of_list(&[1, 2, 5, 9]));
     let out = groups * c.random.of_list(&[1, 3, 8, 10]);
     let stride = c.random.of_list(&[1, 1, 2]);
     let params = Convolution {
         stride,
-        padding: c.random.from_to(0, 2),
+        padding: c.random.between(0, 2),
         dilation: c.random.of_list(&[1, 1, 2]),
         groups,
-        output_padding: if transposed && stride > 1 { c.random.from_to(0, 1) } else { 0 },
+        output_padding: if transposed && stride > 1 { c.random.between(0, 1) } else { 0 },
     };
-    let mut sizes = |low, high| (0..axes).map(|_| c.random.from_to(low, high)).collect::<Vec<usize>>();
+    let mut sizes = |low, high| (0..axes).map(|_| c.random.between(low, high)).collect::<Vec<usize>>();
     let (size, taps) = (sizes(5, 17), sizes(1, 3));
     let along = |(&size, &taps): (&usize, &usize)| match transposed {
         true => params.places_transposed(size, taps),
@@ -171,7 +171,7 @@ fn winograd(c: &mut Comparison<'_>) {
         for turn in 0..2 * c.turns {
             let axes = 1 + turn % 2;
             let mut sizes =
-                |low, high, count: usize| (0..count).map(|_| c.random.from_to(low, high)).collect::<Vec<_>>();
+                |low, high, count: usize| (0..count).map(|_| c.random.between(low, high)).collect::<Vec<_>>();
             let (channels, size) = (sizes(1, 6, 3), sizes(4, 19, axes));
             let image = [&channels[..2], &size].concat();
             let kernel = [&[channels[2], channels[1]][..], &vec![3; axes]].concat();

@@ -53,13 +53,13 @@ fn blocks(random: &mut Random, format: BlockFormat, count: usize) -> Vec<u8> {
 
 /// A row's length: whole blocks.
 fn columns(c: &mut Comparison<'_>, format: BlockFormat) -> usize {
-    format.block_size().max(32) * c.random.from_to(1, if format.block_size() == 256 { 5 } else { 20 })
+    format.block_size().max(32) * c.random.between(1, if format.block_size() == 256 { 5 } else { 20 })
 }
 
 fn dequantize(c: &mut Comparison<'_>, format: BlockFormat) {
     for to in MODEL_FLOATS {
         for _ in 0..c.turns {
-            let (rows, columns) = (c.random.from_to(1, 9), columns(c, format));
+            let (rows, columns) = (c.random.between(1, 9), columns(c, format));
             let bytes = blocks(&mut c.random, format, rows * columns / format.block_size());
             let what = format!("{rows} x {columns} {format} to {to}");
             c.compare_at(0, &what, to, rows * columns, Tolerance::Exact, |side, out| {
@@ -79,7 +79,7 @@ fn dequantize(c: &mut Comparison<'_>, format: BlockFormat) {
 fn matmul(c: &mut Comparison<'_>, format: BlockFormat) {
     for (turn, batch) in [1, 2, 5, 8, 17, 33].into_iter().cycle().take(6 * c.turns).enumerate() {
         let dtype = MODEL_FLOATS[turn % 3];
-        let (rows, columns) = (c.random.from_to(1, 70), columns(c, format));
+        let (rows, columns) = (c.random.between(1, 70), columns(c, format));
         let bytes = blocks(&mut c.random, format, rows * columns / format.block_size());
         let input = Tensor::dense(&mut c.random, dtype, Values::Plain, &[batch, columns]);
         let largest = match magnitudes(c, format, rows, columns, &bytes) {
@@ -129,7 +129,7 @@ fn magnitudes(
 
 fn quantize(c: &mut Comparison<'_>, format: BlockFormat) {
     for _ in 0..2 * c.turns {
-        let count = columns(c, format) * c.random.from_to(1, 5);
+        let count = columns(c, format) * c.random.between(1, 5);
         let input = Tensor::dense(&mut c.random, DType::F32, Values::Plain, &[count]);
         let bytes = count / format.block_size() * format.block_bytes();
         c.compare_at(0, &format!("{input} to {format}"), DType::U8, bytes, Tolerance::Exact, |side, out| {

@@ -59,7 +59,7 @@ fn compare(c: &mut Comparison<'_>, op: Reduce, input: &Tensor, over: &[usize], t
 fn long_rows(c: &mut Comparison<'_>) {
     for op in Reduce::ALL {
         for dtype in [DType::F32, DType::BF16, DType::U8] {
-            let (rows, columns) = (c.random.from_to(1, 2), c.random.from_to(17_000, 40_000));
+            let (rows, columns) = (c.random.between(1, 2), c.random.between(17_000, 40_000));
             let input = Tensor::dense(&mut c.random, dtype, Values::Plain, &[rows, columns]);
             compare(c, op, &input, &[1], columns);
         }
@@ -69,13 +69,13 @@ fn long_rows(c: &mut Comparison<'_>) {
 /// The length of a row: short ones, those around a wave and a block, long ones.
 fn columns(c: &mut Comparison<'_>) -> usize {
     let most = c.random.of_list(&[8, 64, 300, 2100]);
-    c.random.from_to(1, most)
+    c.random.between(1, most)
 }
 
 fn softmax(c: &mut Comparison<'_>, log: bool) {
     for dtype in FLOATS {
         for _ in 0..2 * c.turns {
-            let shape = [c.random.from_to(1, 9), columns(c)];
+            let shape = [c.random.between(1, 9), columns(c)];
             let input = Tensor::dense(&mut c.random, dtype, Values::Plain, &shape);
             let name = if log { "log_softmax" } else { "softmax" };
             let tolerance = Tolerance::of(dtype).plus(2.0 * rounding(dtype));
@@ -100,7 +100,7 @@ enum Norm {
 fn norm(c: &mut Comparison<'_>, norm: Norm) {
     for dtype in FLOATS {
         for _ in 0..2 * c.turns {
-            let (rows, columns) = (c.random.from_to(1, 9), columns(c) + 1);
+            let (rows, columns) = (c.random.between(1, 9), columns(c) + 1);
             let mut tensor = |dims: &[usize]| Tensor::dense(&mut c.random, dtype, Values::Plain, dims);
             let (input, other) = (tensor(&[rows, columns]), tensor(&[rows, columns]));
             let (alpha, beta) = (tensor(&[columns]), tensor(&[columns]));
@@ -130,7 +130,7 @@ fn sort(c: &mut Comparison<'_>, order: Order) {
     for dtype in DType::ALL {
         for _ in 0..c.turns {
             let columns = c.random.of_list(&[3, 100, 2048, 2500]);
-            let shape = [c.random.from_to(1, 3), c.random.from_to(1, columns)];
+            let shape = [c.random.between(1, 3), c.random.between(1, columns)];
             let input = Tensor::dense(&mut c.random, dtype, Values::Awkward, &shape);
             let what = format!("{order:?} sort of {input}");
             let count = input.layout.count();
@@ -147,7 +147,7 @@ fn sort(c: &mut Comparison<'_>, order: Order) {
 fn rope(c: &mut Comparison<'_>, kind: Rope) {
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for _ in 0..c.turns {
-            let (batch, heads, time) = (c.random.from_to(1, 2), c.random.from_to(1, 4), c.random.from_to(1, 9));
+            let (batch, heads, time) = (c.random.between(1, 2), c.random.between(1, 4), c.random.between(1, 9));
             let half = c.random.of_list(&[1, 4, 16, 33, 64]);
             let shape = match kind {
                 Rope::HalvesThd => [batch, time, heads, 2 * half],
@@ -168,7 +168,7 @@ fn rope(c: &mut Comparison<'_>, kind: Rope) {
 fn random(c: &mut Comparison<'_>, normal: bool) {
     for dtype in FLOATS {
         for _ in 0..c.turns {
-            let (count, seed, offset) = (c.random.from_to(1, 5000), c.random.next(), c.random.next() >> 32);
+            let (count, seed, offset) = (c.random.between(1, 5000), c.random.next(), c.random.next() >> 32);
             let name = if normal { "normal" } else { "uniform" };
             let what = format!("{count} {name} numbers of {dtype}, seed {seed}, offset {offset}");
             let tolerance = Tolerance::of(dtype).plus(8.0 * rounding(dtype));
