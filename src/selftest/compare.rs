@@ -58,7 +58,10 @@ impl Tolerance {
         match self {
             Self::Exact => false,
             Self::AnyZero => g == 0.0 && w == 0.0,
-            Self::Near { relative, absolute } => g == w || (g - w).abs() <= absolute + relative * w.abs(),
+            Self::Near { relative, absolute } => {
+                // Beside an infinity every number is within its share of it.
+                g == w || (w.is_finite() && (g - w).abs() <= absolute + relative * w.abs())
+            }
         }
     }
 }
