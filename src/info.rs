@@ -4,6 +4,7 @@
 use crate::failure;
 use crate::loaded;
 use crate::terminal;
+use candle_rocm_kernels::tuned;
 use hip::{Compiler, Device, Platform, PlatformKind, Result};
 use hip_abi::Search;
 use serde_json::{json, Value};
@@ -29,6 +30,7 @@ const VARIABLES: &[&str] = &[
     "ROCR_VISIBLE_DEVICES",
     "HSA_OVERRIDE_GFX_VERSION",
     "HIP_LAUNCH_BLOCKING",
+    tuned::VARIABLE,
     "HIP_CUDA_QUEUE",
     "HIP_HOST_ARCH",
     "HIP_HOST_ACCURACY",
@@ -114,9 +116,23 @@ fn describe(ordinal: usize, device: Result<Device>) -> Value {
             "threads_per_block": limits.threads_per_block,
             "shared_bytes_per_block": limits.shared_bytes_per_block,
             "integrated": limits.integrated,
+            "tuned": measured(&device),
         }))
     };
     device.and_then(facts).unwrap_or_else(|error| json!({ "ordinal": ordinal, "error": error.to_string() }))
+}
+
+/// What was measured on the card in place of the table's values, and is in use, or why it is not.
+fn measured(device: &Device) -> Value {
+    let (arch, card) = (device.base_arch(), device.name());
+    if let Err(why) = tuned::Tuned::load(arch, card) {
+        return json!({ "error": why });
+    }
+    let Some(tuned) = tuned::in_use(arch, card) else { return Value::Null };
+    let values: serde_json::Map<String, Value> =
+        tuned.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let file = tuned::Tuned::path(arch, card).map(|path| path.display().to_string());
+    json!({ "date": tuned.date, "file": file, "values": values })
 }
 
 /// The file of a library: the one that is loaded, or where the loader would find it. Nothing is loaded for this.
@@ -233,6 +249,17 @@ pub fn text(info: &Value) -> String {
             device["threads_per_block"],
             device["shared_bytes_per_block"].as_u64().unwrap_or_default() / 1024
         ));
+        if let Some(why) = device["tuned"]["error"].as_str() {
+            lines.push(format!("  tuned values: {why}"));
+        }
+        if let Some(values) = device["tuned"]["values"].as_object() {
+            let list: Vec<String> = values
+                .iter()
+                .map(|(name, value)| format!("{name} {}", if value.is_null() { "never".into() } else { plain(value) }))
+                .collect();
+            let (date, file) = (plain(&device["tuned"]["date"]), plain(&device["tuned"]["file"]));
+            lines.push(format!("  tuned on {date}: {} ({file})", list.join(", ")));
+        }
     }
     lines.push("\nLibraries:".to_owned());
     for library in info["libraries"].as_array().into_iter().flatten() {

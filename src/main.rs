@@ -16,6 +16,7 @@ mod selftest;
 mod story;
 mod terminal;
 mod transcribe;
+mod tune;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
@@ -76,6 +77,9 @@ enum Command {
     /// Write down what is said in a WAV file, with a Whisper model
     #[command(after_help = failure::EXIT_CODES)]
     Transcribe(transcribe::Arguments),
+    /// Measure on this card which kernels are fastest from which sizes on, and keep it for programs to plan with
+    #[command(after_help = failure::EXIT_CODES)]
+    Tune(tune::Arguments),
     /// Print a script that completes this program's command lines in a shell
     #[command(after_help = "For example: candle-rocm completions bash >> ~/.bashrc")]
     Completions {
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
             Some(Command::Inspect(arguments)) => inspect::run(arguments),
             Some(Command::Selftest(arguments)) => selftest::run(arguments),
             Some(Command::Transcribe(arguments)) => transcribe::run(arguments),
+            Some(Command::Tune(arguments)) => tune::run(arguments),
             Some(Command::Completions { shell }) => completions(shell),
         }
     });

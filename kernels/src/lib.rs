@@ -56,7 +56,7 @@ pub use indexing::IndexDims;
 pub use kernels::Kernels;
 #[doc(hidden)]
 pub use profile::Planning;
-pub use profile::Profile;
+pub use profile::{tuned, Profile};
 pub use quantized::{BlockFormat, Blocks, ProductPlan, Routing};
 pub use reduce::Reduce;
 pub use registry::{Id, Module, ALL_IDS};

@@ -2,6 +2,7 @@
 //! chooses a kernel, a grid or a library by the kind of GPU asks here, and nowhere else is the name of an architecture read.
 
 mod table;
+pub mod tuned;
 mod version;
 
 use crate::dtype::DType;
@@ -57,6 +58,8 @@ impl Profile {
         if let Some(reason) = reason {
             log::info!("{reason}");
         }
+        // What was measured on this very card goes before what the table says of its kind.
+        let arch = tuned::row_for(arch, device.base_arch(), device.name());
         log::debug!("{arch}");
         let (limits, gpu) = (device.limits(), device.is_gpu());
         let least = LEAST_THREADS * arch.compute_units_per_unit.value;
@@ -69,6 +72,12 @@ impl Profile {
             shared_bytes: limits.shared_bytes_per_block,
             gpu,
         }
+    }
+
+    /// A value of the profile by its name, as text, and where it comes from.
+    pub fn value_of(&self, name: &str) -> Option<String> {
+        let (_, value, source) = self.arch.values().into_iter().find(|(there, ..)| *there == name)?;
+        Some(format!("{value} ({source:?})"))
     }
 
     /// The same device, planned for in another way.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const KEPT_LINES: usize = 12;
 /// How often is looked whether somebody pressed Ctrl-C, or a case takes too long.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a process that was killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// A machine on which so many cases end their process has told enough.
 const MOST_DEATHS: usize = 25;
 
@@ -92,9 +94,12 @@ impl Workers {
                         return Ok(End::Interrupted);
                     }
                     if since.elapsed() > self.limit {
-                        worker.end();
+                        let ended = match worker.end() {
+                            Some(_) => "was ended",
+                            None => "cannot even be ended: the driver holds it, and the device may need a restart",
+                        };
                         let said = worker.said();
-                        let why = format!("it did not end within {} s and was ended", self.limit.as_secs());
+                        let why = format!("it did not end within {} s and {ended}", self.limit.as_secs());
                         return lost(report, running, "hung", &with(why, &said));
                     }
                 }
@@ -192,18 +197,26 @@ impl Worker {
         Ok(Self { child, lines, said })
     }
 
-    /// Ends it if it still runs, and says how it ended.
+    /// Ends it if it still runs, and says how it ended. `None`: it could not be ended, as one that waits inside of a driver.
     fn end(&mut self) -> Option<ExitStatus> {
         // A moment for one that is about to end by itself.
-        for _ in 0..10 {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if let Some(status) = self.ended_within(Duration::from_millis(200)) {
+            return Some(status);
         }
-        // What cannot be killed has ended in between.
+        // What cannot be killed has ended in between, or is seen below.
         let _ = self.child.kill();
-        self.child.wait().ok()
+        self.ended_within(PATIENCE)
+    }
+
+    fn ended_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                _ if start.elapsed() > time => return None,
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
     }
 
     /// The last lines on its standard error. Nobody waits for the end: a compiler that it started may hold it open.

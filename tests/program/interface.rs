@@ -2,8 +2,19 @@
 
 use crate::support::*;
 
-const COMMANDS: &[&str] =
-    &["bench", "compile", "doctor", "embed", "generate", "info", "inspect", "selftest", "transcribe", "completions"];
+const COMMANDS: &[&str] = &[
+    "bench",
+    "compile",
+    "doctor",
+    "embed",
+    "generate",
+    "info",
+    "inspect",
+    "selftest",
+    "transcribe",
+    "tune",
+    "completions",
+];
 
 #[test]
 fn help_names_every_command_and_the_exit_codes() {

@@ -15,3 +15,4 @@ mod speed;
 mod support;
 mod terminal;
 mod transcribe;
+mod tune;

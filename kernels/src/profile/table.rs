@@ -8,8 +8,8 @@ use super::version::Family;
 pub(crate) enum Source {
     /// The maker's documents, and the card or the document.
     DataSheet(&'static str),
-    /// Our own runs: the card, and the month.
-    Measured { card: &'static str, month: &'static str },
+    /// Our own runs, or the user's (`tuned.rs`): the card, and the month or the day.
+    Measured { card: &'static str, date: &'static str },
     /// Neither of them; the reason.
     Argued(&'static str),
 }
@@ -26,7 +26,7 @@ const fn sheet<T: Copy>(value: T, card: &'static str) -> Sourced<T> {
 }
 
 const fn h200<T: Copy>(value: T) -> Sourced<T> {
-    Sourced { value, source: Source::Measured { card: "H200", month: "2026-11" } }
+    Sourced { value, source: Source::Measured { card: "H200", date: "2026-11" } }
 }
 
 const fn argued<T: Copy>(value: T, reason: &'static str) -> Sourced<T> {
@@ -48,7 +48,7 @@ const fn rates(f32: f64, f64: f64, memory: f64, card: &'static str) -> Sourced<R
 }
 
 /// One row: GPUs that are planned for alike.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Architecture {
     pub name: &'static str,
     pub family: Family,

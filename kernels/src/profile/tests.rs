@@ -82,7 +82,7 @@ fn every_value_says_where_it_comes_from() {
         for (name, value, source) in row.values() {
             let said = match source {
                 Source::DataSheet(what) | Source::Argued(what) => !what.is_empty(),
-                Source::Measured { card, month } => !card.is_empty() && month.starts_with("20"),
+                Source::Measured { card, date } => !card.is_empty() && date.starts_with("20"),
             };
             assert!(said, "{}: {name} is {value} by {source:?}", row.name);
             assert!(row.to_string().contains(&value), "{row}");

@@ -5,7 +5,7 @@ mod image;
 mod indexing;
 mod matrix;
 mod model;
-mod quantized;
+pub mod quantized;
 mod rows;
 mod transfer;
 
