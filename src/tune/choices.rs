@@ -1,11 +1,8 @@
 //! What is measured: a row for each value of the profile, with the operation that both ways can do, the sizes to try, and the values
 //! that send all sizes one way or the other.
 
-use crate::bench::case::{random, Body};
-use crate::bench::cases::quantized::weights;
-use crate::failure::Result;
-use candle_core::quantized::{GgmlDType, QMatMul};
-use candle_core::{DType, Device, Module};
+use super::ground::{Ground, Turn};
+use hip::Result;
 
 /// How a threshold is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub struct Choice {
     /// Sizes, rising: on a card, and where nothing but the way itself is tried.
     ladders: [&'static [u64]; 2],
     /// The operation.
-    pub body: fn(u64, bool, &Device) -> Result<Body>,
+    pub body: fn(&Ground, u64, bool) -> Result<Turn<'_>>,
 }
 
 /// The values where a wrong guess costs most come first: every step of decoding goes through `few_rows_bytes`, every prompt through
@@ -67,7 +64,7 @@ pub const CHOICES: [Choice; 3] = [
             ],
             &[1 << 14, 1 << 16],
         ],
-        body: few_rows,
+        body: |ground, bytes, _| ground.few_rows(bytes),
     },
     Choice {
         field: "tiles_from",
@@ -110,22 +107,9 @@ impl Choice {
     }
 }
 
-/// The scores of one query for each head, as decoding makes them; so many bytes of keys.
-fn few_rows(bytes: u64, _: bool, device: &Device) -> Result<Body> {
-    const HEADS: usize = 32;
-    const DIM: usize = 64;
-    let keys = (bytes as usize / (HEADS * DIM * 2)).max(1);
-    let query = random(device, DType::F16, (HEADS, 1, DIM))?;
-    let keys = random(device, DType::F16, (HEADS, keys, DIM))?.transpose(1, 2)?;
-    Ok(Box::new(move || query.matmul(&keys).map(drop)))
-}
-
-/// A product of a layer's quantized weights.
-fn quantized(rows: u64, is_card: bool, device: &Device) -> Result<Body> {
-    let (out, columns) = if is_card { (8192, 4096) } else { (64, 256) };
-    let weights = QMatMul::from_qtensor(weights(device, GgmlDType::Q4K, out, columns)?)?;
-    let input = random(device, DType::F16, (rows as usize, columns))?;
-    Ok(Box::new(move || weights.forward(&input).map(drop)))
+/// A product of a layer's quantized weights; small ones where only the way itself is tried.
+fn quantized(ground: &Ground, rows: u64, is_card: bool) -> Result<Turn<'_>> {
+    ground.quantized(rows as usize, if is_card { [8192, 4096] } else { [64, 256] })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! are timed beside each other is in `race.rs`.
 
 mod choices;
+mod ground;
 mod race;
 
 use crate::bench::record::today;
@@ -11,7 +12,8 @@ use crate::failure::{Code, Failure, Result};
 use crate::terminal;
 use candle_rocm_kernels::tuned::{self, Tuned};
 use choices::{Choice, CHOICES};
-use race::Race;
+use ground::Ground;
+use race::{race, split, Way};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,8 +60,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             "times on this device say nothing about a card: they are measured to see that it works, and not kept",
         );
     }
-    let blas = rocm::blas::Blas::new(&device.new_stream()?)?.is_some();
-    let result = measure(ordinal, &device, is_card, blas, arguments.minutes)?;
+    let result = measure(&device, is_card, arguments.minutes)?;
     match (&arguments.out, is_card) {
         _ if result.values.is_empty() => {
             Err(Failure::new(Code::Device, "nothing could be measured, so nothing is kept; the lines above say why"))
@@ -101,8 +102,9 @@ fn reset(arch: &str, card: &str) -> Result<()> {
 }
 
 /// Measures one choice after the other, each with what was found for those before it.
-fn measure(ordinal: usize, device: &hip::Device, is_card: bool, blas: bool, minutes: f64) -> Result<Tuned> {
+fn measure(device: &hip::Device, is_card: bool, minutes: f64) -> Result<Tuned> {
     let mut found = Tuned::new(device, today());
+    let blas = Ground::new(device, &found)?.has_blas();
     let points: usize = CHOICES.iter().map(|choice| choice.ladder(is_card).len()).sum();
     let slice = match is_card {
         true => Duration::from_secs_f64(minutes * 60.0 / points.max(1) as f64),
@@ -110,14 +112,12 @@ fn measure(ordinal: usize, device: &hip::Device, is_card: bool, blas: bool, minu
     };
     terminal::print(&format!("{} ({})\n", found.card, found.arch))?;
     for choice in &CHOICES {
+        terminal::print(&format!("\n{} (so far {}): {}\n", choice.field, so_far(device, choice)?, choice.what))?;
         if choice.needs_blas && !blas {
-            terminal::print(&format!("\n{}: not measured, there is no rocBLAS to compare with\n", choice.field))?;
+            terminal::print("  not measured: there is no rocBLAS to compare with\n")?;
             continue;
         }
-        let value = one(ordinal, choice, &found, is_card, slice);
-        // Whatever happens, programs in this process plan with what is kept again.
-        tuned::try_values(None);
-        let value = value?;
+        let value = one(device, choice, &found, is_card, slice)?;
         if !found.set(choice.field, value) {
             return Err(Failure::new(Code::Device, format!("{}: {value:?} is no value for it", choice.field)));
         }
@@ -126,42 +126,33 @@ fn measure(ordinal: usize, device: &hip::Device, is_card: bool, blas: bool, minu
 }
 
 /// A choice: both ways at each size, and the size at which to change from one to the other.
-fn one(ordinal: usize, choice: &Choice, found: &Tuned, is_card: bool, slice: Duration) -> Result<Option<u64>> {
-    let open = |value: Option<u64>| -> Result<candle_core::Device> {
+fn one(device: &hip::Device, choice: &Choice, found: &Tuned, is_card: bool, slice: Duration) -> Result<Option<u64>> {
+    let with = |value: Option<u64>| -> hip::Result<Ground> {
         let mut tried = found.clone();
-        choice.fixed.iter().for_each(|(name, value)| {
-            if tried.get(name).is_none() {
-                tried.set(name, *value);
-            }
-        });
+        for (name, value) in choice.fixed.iter().filter(|(name, _)| found.get(name).is_none()) {
+            tried.set(name, *value);
+        }
         tried.set(choice.field, value);
-        tuned::try_values(Some(tried));
-        // A device's plans are made when it is opened.
-        Ok(candle_core::Device::new_rocm(ordinal)?)
+        Ground::new(device, &tried)
     };
-    let (below, above) = (open(choice.below)?, open(choice.above)?);
-    let table = device_value(ordinal, choice)?;
-    terminal::print(&format!("\n{} (so far {table}): {}\n", choice.field, choice.what))?;
+    let (below, above) = (with(choice.below)?, with(choice.above)?);
     let mut times = Vec::new();
     for &size in choice.ladder(is_card) {
-        let race = Race::between(
-            (choice.body)(size, is_card, &below)?,
-            (choice.body)(size, is_card, &above)?,
-            [&below, &above],
-        )?;
-        let [first, second] = race.run(slice)?;
-        terminal::print(&format!("  {:>10} {}: {first:>9.1} us, {second:>9.1} us\n", size, choice.unit))?;
+        let way = |ground| -> hip::Result<Way<'_>> {
+            let ground: &Ground = ground;
+            Ok(Way { turn: (choice.body)(ground, size, is_card)?, wait: Box::new(|| ground.wait()) })
+        };
+        let [first, second] = race([way(&below)?, way(&above)?], slice)?;
+        terminal::print(&format!("  {size:>10} {}: {first:>9.1} us, {second:>9.1} us\n", choice.unit))?;
         times.push([first, second]);
     }
-    let value = choice.threshold(choice.ladder(is_card), race::split(&times));
+    let value = choice.threshold(choice.ladder(is_card), split(&times));
     terminal::print(&format!("  -> {}\n", value.map_or("never".to_owned(), |value| value.to_string())))?;
     Ok(value)
 }
 
 /// What the device plans with so far.
-fn device_value(ordinal: usize, choice: &Choice) -> Result<String> {
-    tuned::try_values(None);
-    let stream = hip::Device::new(ordinal)?.new_stream()?;
-    let kernels = candle_rocm_kernels::Kernels::new(&stream)?;
+fn so_far(device: &hip::Device, choice: &Choice) -> Result<String> {
+    let kernels = candle_rocm_kernels::Kernels::new(&device.new_stream()?)?;
     Ok(kernels.profile().value_of(choice.field).unwrap_or_else(|| "unknown".to_owned()))
 }

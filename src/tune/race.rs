@@ -1,8 +1,7 @@
 //! Two ways to do one thing, timed beside each other: in turn, so that a clock that rises or falls meanwhile is the same for both.
 
-use crate::bench::case::Body;
-use crate::failure::Result;
-use candle_core::Device;
+use super::ground::Turn;
+use hip::Result;
 use std::time::{Duration, Instant};
 
 /// How long a round lasts at least, so that the clock and the synchronisation do not count.
@@ -12,50 +11,46 @@ const MOST_TURNS: u32 = 500;
 /// Rounds of each way, at least.
 const LEAST_ROUNDS: usize = 3;
 
-/// The two ways, warmed up.
-pub struct Race<'a> {
-    bodies: [Body; 2],
-    devices: [&'a Device; 2],
-    turns: [u32; 2],
+/// One of the ways: a turn, and what waits until all turns are done.
+pub struct Way<'a> {
+    pub turn: Turn<'a>,
+    pub wait: Box<dyn Fn() -> Result<()> + 'a>,
 }
 
-impl<'a> Race<'a> {
-    /// Warms both up, and finds out how many turns make a round.
-    pub fn between(first: Body, second: Body, devices: [&'a Device; 2]) -> Result<Self> {
-        let mut race = Self { bodies: [first, second], devices, turns: [1; 2] };
-        for way in 0..2 {
-            // The first turn may compile and allocate.
-            race.round(way)?;
-            let once = race.round(way)?.max(1e-3);
-            race.turns[way] = (ROUND.as_secs_f64() * 1e6 / once).clamp(1.0, f64::from(MOST_TURNS)) as u32;
-        }
-        Ok(race)
-    }
-
+impl Way<'_> {
     /// Microseconds of a turn.
-    fn round(&mut self, way: usize) -> Result<f64> {
+    fn round(&mut self, turns: u32) -> Result<f64> {
         let start = Instant::now();
-        for _ in 0..self.turns[way] {
-            (self.bodies[way])()?;
+        for _ in 0..turns {
+            (self.turn)()?;
         }
-        self.devices[way].synchronize()?;
-        Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(self.turns[way]))
+        (self.wait)()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(turns))
     }
 
-    /// The medians of rounds in turn, for about so long.
-    pub fn run(mut self, time: Duration) -> Result<[f64; 2]> {
-        let start = Instant::now();
-        let mut rounds = [Vec::new(), Vec::new()];
-        while rounds[1].len() < LEAST_ROUNDS || start.elapsed() < time {
-            for (way, times) in rounds.iter_mut().enumerate() {
-                times.push(self.round(way)?);
-            }
-        }
-        Ok(rounds.map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        }))
+    /// Warms up, and says how many turns make a round.
+    fn turns(&mut self) -> Result<u32> {
+        // The first turn may compile and allocate.
+        self.round(1)?;
+        let once = self.round(1)?.max(1e-3);
+        Ok((ROUND.as_secs_f64() * 1e6 / once).clamp(1.0, f64::from(MOST_TURNS)) as u32)
     }
+}
+
+/// Microseconds of both: the medians of rounds in turn, for about so long.
+pub fn race(mut ways: [Way<'_>; 2], time: Duration) -> Result<[f64; 2]> {
+    let turns = [ways[0].turns()?, ways[1].turns()?];
+    let start = Instant::now();
+    let mut rounds = [Vec::new(), Vec::new()];
+    while rounds[1].len() < LEAST_ROUNDS || start.elapsed() < time {
+        for ((way, turns), times) in ways.iter_mut().zip(turns).zip(&mut rounds) {
+            times.push(way.round(turns)?);
+        }
+    }
+    Ok(rounds.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    }))
 }
 
 /// How many of the sizes, from the smallest on, go the first way, so that the product of all times is least. One noisy size among others
@@ -87,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_way_has_the_shorter_time() {
-        let sleeps = |millis| -> Body {
-            Box::new(move || {
+    fn times_are_those_of_the_ways() {
+        let sleeps = |millis| Way {
+            turn: Box::new(move || {
                 std::thread::sleep(Duration::from_millis(millis));
                 Ok(())
-            })
+            }),
+            wait: Box::new(|| Ok(())),
         };
-        let race = Race::between(sleeps(1), sleeps(9), [&Device::Cpu, &Device::Cpu]).unwrap();
-        let [first, second] = race.run(Duration::ZERO).unwrap();
+        let [first, second] = race([sleeps(1), sleeps(9)], Duration::ZERO).unwrap();
         assert!(first >= 1e3 && second >= 9e3, "{first} {second}");
     }
 }

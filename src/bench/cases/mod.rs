@@ -5,7 +5,7 @@ mod image;
 mod indexing;
 mod matrix;
 mod model;
-pub mod quantized;
+mod quantized;
 mod rows;
 mod transfer;
 
