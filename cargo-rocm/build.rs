@@ -45,7 +45,9 @@ fn run() -> Result<(), String> {
         OF_TESTS.iter().for_each(|section| drop(manifest.remove(*section)));
         files.insert(format!("{folder}/Cargo.toml"), text(&manifest)?);
     }
-    let members: Vec<Value> = folders.into_iter().map(Value::from).collect();
+    // A workspace has each name once: the packages of other releases stand outside.
+    let of_release = |folder: &String| folder.starts_with("candle/") && folder.split('/').count() > 2;
+    let members: Vec<Value> = folders.into_iter().filter(|folder| !of_release(folder)).map(Value::from).collect();
     let inner = workspace.get_mut("workspace").and_then(Value::as_table_mut).ok_or("the root is no workspace")?;
     inner.insert("members".into(), members.into());
     inner.remove("default-members");

@@ -2,7 +2,8 @@
 //! from it. Without, nobody needs that release.
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    // Something has to be said, or cargo watches the whole folder; this script itself it watches anyway.
+    println!("cargo::rerun-if-env-changed=CANDLE_UPSTREAM_SRC");
     #[cfg(feature = "upstream-tests")]
     if let Err(error) = tests::copy() {
         for line in error.lines() {
@@ -14,11 +15,10 @@ fn main() {
 
 #[cfg(feature = "upstream-tests")]
 mod tests {
-    use candle_graft::upstream::{locate, SOURCE_VARIABLE};
+    use candle_graft::upstream::locate;
     use std::path::PathBuf;
 
     pub fn copy() -> Result<(), String> {
-        println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");
         let variable = |name: &str| std::env::var(name).map_err(|_| format!("cargo did not set {name}"));
         let output = PathBuf::from(variable("OUT_DIR")?);
         let (name, version) = (variable("CARGO_PKG_NAME")?, variable("CARGO_PKG_VERSION")?);

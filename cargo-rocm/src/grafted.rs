@@ -1,5 +1,5 @@
-//! Which packages of this repository stand in for packages of the registry. They are found, not listed by release: a new release
-//! is a folder below `candle/` whose manifest has one of these names and the release's version.
+//! Which packages of this repository stand in for packages of the registry. They are found, not listed by release: a package is a
+//! folder below `candle/` whose manifest has one of these names and the release's version.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ pub const NAMES: [&str; 4] = ["candle-core", "candle-nn", "candle-flash-attn", C
 /// Stands in for the crate of this name where a project uses it beside Candle.
 pub const CUDARC: &str = "cudarc";
 
-/// The folders of the grafted packages below a clone's root: `candle/candle-core` and, for a release of its own,
-/// `candle/RELEASE/candle-core`.
+/// The folders of the grafted packages below a clone's root: `candle/candle-core` for the release that the repository is about, and
+/// `candle/RELEASE/candle-core` for the others.
 pub fn folders(root: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut open = vec!["candle".to_owned()];
@@ -21,9 +21,9 @@ pub fn folders(root: &Path) -> Result<Vec<String>, String> {
             let Some(name) = entry.file_name().to_str().map(|name| format!("{folder}/{name}")) else { continue };
             match std::fs::read_to_string(entry.path().join("Cargo.toml")) {
                 Ok(manifest) if package(&manifest).is_some() => found.push(name),
-                Ok(_) => {}
-                Err(_) if folder == "candle" && entry.path().is_dir() => open.push(name),
-                Err(_) => {}
+                // A release's folder is a workspace.
+                _ if folder == "candle" && entry.path().is_dir() => open.push(name),
+                _ => {}
             }
         }
     }

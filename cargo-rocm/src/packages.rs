@@ -24,6 +24,7 @@ pub struct Grafted {
 #[derive(Debug)]
 pub struct Packages {
     pub root: PathBuf,
+    /// By version, the newest at the end.
     pub all: Vec<Grafted>,
 }
 
@@ -51,7 +52,8 @@ impl Packages {
             let (name, version) = grafted::package(&std::fs::read_to_string(path.join("Cargo.toml")).ok()?)?;
             Some(Grafted { name, version, path })
         };
-        let all: Vec<Grafted> = folders.iter().filter_map(read).collect();
+        let mut all: Vec<Grafted> = folders.iter().filter_map(read).collect();
+        all.sort_by_key(|package| numbers(&package.version));
         if all.iter().any(|package| package.name == "candle-core") {
             return Ok(Self { root, all });
         }
@@ -63,10 +65,15 @@ impl Packages {
         self.all.iter().find(|package| package.name == name && package.version == version)
     }
 
-    /// The versions of a package that are here, for a sentence: `0.10.2 and 0.11.1`.
+    /// The versions of a package that are here, the newest at the end.
     pub fn versions(&self, name: &str) -> Vec<&str> {
         self.all.iter().filter(|package| package.name == name).map(|package| package.version.as_str()).collect()
     }
+}
+
+/// `0.10.2` in its parts, which can be compared.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split('.').map(|part| part.parse().unwrap_or_default()).collect()
 }
 
 /// The user's cache. What lies there is built and run, so it has to be the user's own.

@@ -88,7 +88,7 @@ fn outside_the_registry(core: &Locked, packages: &Packages, project: &Project) -
             "{} takes candle-core from {}; cargo rocm can replace releases of crates.io: {}",
             project.root.display(),
             source.split(['?', '#']).next().unwrap_or(source),
-            packages.versions("candle-core").join(" and "),
+            list(&packages.versions("candle-core")),
         ))),
     }
 }
@@ -106,8 +106,18 @@ fn unknown(package: &Locked, packages: &Packages, root: &Path) -> String {
         root.display(),
         package.name,
         package.version,
-        versions.join(" and "),
+        list(&versions),
     )
+}
+
+/// `0.9.2, 0.10.2 and 0.11.1`.
+fn list(words: &[&str]) -> String {
+    match words {
+        [others @ .., before, last] => {
+            others.iter().map(|word| format!("{word}, ")).collect::<String>() + before + " and " + last
+        }
+        words => words.concat(),
+    }
 }
 
 /// Whether cargo takes one for the other: the first number that is not 0 is the same, and what stands before it.
@@ -138,7 +148,14 @@ mod tests {
     use crate::lock;
 
     fn packages() -> Packages {
-        let all = [("candle-core", "0.11.1"), ("candle-nn", "0.11.1"), (CUDARC, "0.19.10")];
+        let all = [
+            ("candle-core", "0.9.2"),
+            ("candle-core", "0.10.2"),
+            ("candle-nn", "0.10.2"),
+            ("candle-core", "0.11.1"),
+            ("candle-nn", "0.11.1"),
+            (CUDARC, "0.19.10"),
+        ];
         let all = all.map(|(name, version)| Grafted { name: name.into(), version: version.into(), path: name.into() });
         Packages { root: "clone".into(), all: all.into() }
     }
@@ -184,21 +201,32 @@ mod tests {
 
     #[test]
     fn a_release_without_packages_is_a_sentence() {
-        let error = plan(&[("candle-core", "0.10.2", REGISTRY, "half")], &[]).unwrap_err().sentence;
-        assert!(error.contains("locked to candle-core 0.10.2") && error.contains("has 0.11.1"), "{error}");
-        let error = plan(&[("candle-core", "0.11.0", REGISTRY, "half")], &[]).unwrap_err().sentence;
-        assert!(error.contains("`cargo update candle-core --precise 0.11.1`"), "{error}");
+        let error = plan(&[("candle-core", "0.8.4", REGISTRY, "half")], &[]).unwrap_err().sentence;
+        assert!(
+            error.contains("locked to candle-core 0.8.4") && error.contains("has 0.9.2, 0.10.2 and 0.11.1: ask for"),
+            "{error}"
+        );
+        for (locked, near) in [("0.11.0", "0.11.1"), ("0.10.1", "0.10.2"), ("0.9.1", "0.9.2")] {
+            let error = plan(&[("candle-core", locked, REGISTRY, "half")], &[]).unwrap_err().sentence;
+            assert!(error.contains(&format!("`cargo update candle-core --precise {near}`")), "{error}");
+        }
         let rows = [("candle-core", "0.11.1", REGISTRY, "half"), ("candle-nn", "0.11.0", REGISTRY, "half")];
         let error = plan(&rows, &[]).unwrap_err().sentence;
         assert!(error.contains("`cargo update candle-nn --precise 0.11.1`"), "{error}");
     }
 
     #[test]
-    fn of_two_releases_the_known_one_is_replaced() {
-        let rows = [("candle-core", "0.9.2", REGISTRY, "half"), ("candle-core", "0.11.1", REGISTRY, "half")];
+    fn of_several_releases_each_known_one_is_replaced() {
+        let rows = [
+            ("candle-core", "0.10.2", REGISTRY, "half"),
+            ("candle-core", "0.11.1", REGISTRY, "half"),
+            ("candle-core", "0.8.4", REGISTRY, "half"),
+            ("candle-nn", "0.10.2", REGISTRY, "candle-core"),
+        ];
         let plan = plan(&rows, &[]).unwrap();
-        assert_eq!(names(&plan), ["candle-core"]);
-        assert!(plan.notes[0].contains("locked to candle-core 0.9.2"), "{plan:?}");
+        let patches: Vec<_> = plan.patches.iter().map(|patch| (patch.name.as_str(), patch.version.as_str())).collect();
+        assert_eq!(patches, [("candle-core", "0.10.2"), ("candle-core", "0.11.1"), ("candle-nn", "0.10.2")]);
+        assert!(plan.notes[0].contains("locked to candle-core 0.8.4"), "{plan:?}");
     }
 
     #[test]

@@ -15,13 +15,12 @@ pub fn main() {
 }
 
 fn run() -> Result<()> {
-    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");
     let name = variable("CARGO_PKG_NAME")?;
     let version = variable("CARGO_PKG_VERSION")?;
     let output = PathBuf::from(variable("OUT_DIR")?);
     release_flags(&version).iter().for_each(|flag| println!("{flag}"));
-    let overlay = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("rocm");
+    let overlay = overlay(&PathBuf::from(variable("CARGO_MANIFEST_DIR")?), &name);
 
     let source = upstream::locate(&name, &version, &output.join("upstream"))?;
     if std::env::var_os(SOURCE_VARIABLE).is_some_and(|folder| !folder.is_empty()) {
@@ -36,10 +35,25 @@ fn run() -> Result<()> {
     std::fs::write(&log, report.to_string()).map_err(Error::file("write", &log))
 }
 
-/// What tells the backend which release it is built for: `cfg(candle = "0.10")`. Where releases differ, the backend asks.
-pub fn release_flags(release: &str) -> [String; 2] {
+/// ROCm's own sources. The package of an older release, `candle/0.10.2/candle-core`, is a manifest, and shares those of
+/// `candle/candle-core`.
+fn overlay(package: &Path, name: &str) -> PathBuf {
+    let own = package.join("rocm");
+    if own.is_dir() {
+        return own;
+    }
+    package.join("../..").join(name).join("rocm")
+}
+
+/// What tells the backend which release it is built for: `cfg(candle = "0.10")`. Where releases differ, the backend asks, for
+/// features too that only some of them have.
+pub fn release_flags(release: &str) -> [String; 3] {
     let minor = release.rsplit_once('.').map_or(release, |(minor, _)| minor);
-    ["cargo::rustc-check-cfg=cfg(candle, values(any()))".to_string(), format!("cargo::rustc-cfg=candle={minor:?}")]
+    [
+        "cargo::rustc-check-cfg=cfg(candle, values(any()))".to_string(),
+        "cargo::rustc-check-cfg=cfg(feature, values(\"cutile\", \"ug\"))".to_string(),
+        format!("cargo::rustc-cfg=candle={minor:?}"),
+    ]
 }
 
 /// What the compiler reads it watches itself; the graft's own inputs are the names of the overlay's modules and hooks.
