@@ -136,9 +136,9 @@ fn compatible(a: &str, b: &str) -> bool {
     significant(a) == significant(b)
 }
 
-/// Whether somebody else than Candle's own packages uses cudarc.
+/// Whether somebody else than Candle's own packages uses cudarc. A lock file names those of the feature `ug` also where it is off.
 fn used_beside_candle(lock: &[Locked]) -> bool {
-    let own = |name: &str| grafted::NAMES.contains(&name) || name == "candle-kernels";
+    let own = |name: &str| grafted::NAMES.contains(&name) || ["candle-kernels", "candle-ug", "ug-cuda"].contains(&name);
     lock.iter().any(|package| !own(&package.name) && package.needs.iter().any(|need| need == CUDARC))
 }
 
@@ -191,6 +191,15 @@ mod tests {
             names(&plan_of(&[core, driver, ("candle-nn", "0.11.1", REGISTRY, "candle-core")])),
             ["candle-core", "candle-nn"]
         );
+        // The generator that 0.10 has for CUDA, with a cudarc of its own.
+        let ten = [
+            ("candle-core", "0.10.2", REGISTRY, "cudarc"),
+            ("ug-cuda", "0.5.0", REGISTRY, "cudarc"),
+            ("cudarc", "0.17.8", REGISTRY, "half"),
+            driver,
+        ];
+        assert_eq!(names(&plan_of(&ten)), ["candle-core"]);
+        assert!(plan_of(&ten).notes.is_empty());
         let app = ("app", "0.1.0", "", "cudarc");
         assert_eq!(names(&plan_of(&[app, core, driver])), ["candle-core", "cudarc"]);
         let older = plan_of(&[app, core, ("cudarc", "0.19.7", REGISTRY, "half")]);

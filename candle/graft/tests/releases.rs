@@ -104,6 +104,28 @@ fn candle_nn_is_grafted_in_every_release() {
     }
 }
 
+/// The backend itself, and not only its names: its files take CUDA's place in the older releases too. In the newest, the build shows it.
+#[test]
+fn the_backend_takes_cudas_place_in_older_releases() {
+    for (name, hooks) in [("candle-core", 11), ("candle-nn", 10)] {
+        let overlay = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("rocm");
+        for version in ["0.9.2", "0.10.2"] {
+            let scratch = Scratch::new();
+            let source =
+                upstream::locate(name, version, &scratch.folder("find")).expect("the release is in the registry");
+            let output = scratch.folder("output");
+            let waivers = waivers::for_crate(name);
+            let job = Job { source: &source, version, overlay: &overlay, output: &output, waivers };
+            let report = graft(&job).unwrap_or_else(|error| panic!("{name} {version}: {error}"));
+            assert_eq!(report.hooks.len(), hooks, "{name} {version}: {report}");
+            for file in report.files.iter().filter(|file| file.ends_with(".rs")) {
+                let text = std::fs::read_to_string(output.join(file)).expect("a grafted file");
+                syn::parse_file(&text).unwrap_or_else(|error| panic!("{name} {version} {file}: {error}"));
+            }
+        }
+    }
+}
+
 /// The tokens of a source text, groups opened up.
 fn tokens(stream: proc_macro2::TokenStream, out: &mut Vec<String>) {
     use proc_macro2::{Delimiter, TokenTree};

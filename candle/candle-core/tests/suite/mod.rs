@@ -18,6 +18,15 @@ pub fn tests(wanted: impl Fn(&str) -> bool) -> Vec<String> {
     names.filter(|name| wanted(name)).map(str::to_string).collect()
 }
 
+/// How many tests there are: in 0.9.2, in 0.10.2, and in the release of the repository's own workspace.
+pub fn by_release(release: &str, [nine, ten, newest]: [usize; 3]) -> usize {
+    match release {
+        "0.9.2" => nine,
+        "0.10.2" => ten,
+        _ => newest,
+    }
+}
+
 /// Those that upstream made for CUDA: those of `test_device!` end in `_gpu` or `_cuda`, and two are about moving tensors between
 /// devices.
 pub fn gpu_tests() -> Vec<String> {

@@ -90,7 +90,9 @@ impl QRocmStorage {
     /// their scales, which is an algorithm of the host, as on CUDA.
     pub fn quantize(&mut self, source: &RocmStorage) -> Result<()> {
         let format = products::block_format(self.dtype);
-        if !Kernels::can_quantize(format) {
+        // The kernel takes steps of the largest value's 127th part, as Candle does from 0.11 on; before, it was the 128th.
+        let other_steps = cfg!(any(candle = "0.9", candle = "0.10")) && self.dtype == GgmlDType::Q8K;
+        if other_steps || !Kernels::can_quantize(format) {
             return self.quantize_onto(&host_f32(source)?);
         }
         let source = source.on(&self.device)?;
