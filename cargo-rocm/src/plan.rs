@@ -136,9 +136,12 @@ fn compatible(a: &str, b: &str) -> bool {
     significant(a) == significant(b)
 }
 
-/// Whether somebody else than Candle's own packages uses cudarc. A lock file names those of the feature `ug` also where it is off.
+/// Whether somebody else than Candle uses cudarc: neither its own packages nor those whose features for CUDA it turns on, of which a
+/// lock file has the generator `ug` also where that is off.
 fn used_beside_candle(lock: &[Locked]) -> bool {
-    let own = |name: &str| grafted::NAMES.contains(&name) || ["candle-kernels", "candle-ug", "ug-cuda"].contains(&name);
+    let own = |name: &str| {
+        grafted::NAMES.contains(&name) || ["candle-kernels", "candle-ug", "float8", "ug-cuda"].contains(&name)
+    };
     lock.iter().any(|package| !own(&package.name) && package.needs.iter().any(|need| need == CUDARC))
 }
 
@@ -191,9 +194,10 @@ mod tests {
             names(&plan_of(&[core, driver, ("candle-nn", "0.11.1", REGISTRY, "candle-core")])),
             ["candle-core", "candle-nn"]
         );
-        // The generator that 0.10 has for CUDA, with a cudarc of its own.
+        // The generator that 0.10 has for CUDA, with a cudarc of its own, and what 0.9 asks of float8.
         let ten = [
             ("candle-core", "0.10.2", REGISTRY, "cudarc"),
+            ("float8", "0.6.1", REGISTRY, "cudarc"),
             ("ug-cuda", "0.5.0", REGISTRY, "cudarc"),
             ("cudarc", "0.17.8", REGISTRY, "half"),
             driver,

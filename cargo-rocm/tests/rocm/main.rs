@@ -3,5 +3,6 @@
 
 mod gpu;
 mod lock_file;
+mod releases;
 mod sentences;
 mod support;

@@ -4,9 +4,12 @@ use crate::support::*;
 
 #[test]
 fn a_release_without_packages() {
-    let project = Project::new(&MANIFEST.replace("0.11.1", "=0.10.2"));
+    let project = Project::new(&MANIFEST.replace("0.11.1", "=0.8.4"));
     let said = fails(project.rocm(&["check"]), 3);
-    assert!(said.contains("is locked to candle-core 0.10.2, and this cargo rocm has 0.11.1"), "{said}");
+    assert!(
+        said.contains("is locked to candle-core 0.8.4, and this cargo rocm has 0.9.2, 0.10.2 and 0.11.1: ask for"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
@@ -46,7 +49,7 @@ fn no_project_and_no_command() {
         assert!(help.contains("Usage: cargo rocm"), "{help}");
     }
     let version = succeeds(project.command("rocm", &["--version"]).output());
-    assert!(version.contains("(Candle 0.11.1)"), "{version}");
+    assert!(version.contains("(Candle 0.9.2, 0.10.2, 0.11.1)"), "{version}");
 }
 
 #[test]
