@@ -52,6 +52,10 @@ impl Clock {
 
     /// Prepares a case on a device and times it.
     pub fn time(&self, case: &Case, device: &Device) -> Result<Times> {
+        // The results of single operations are dropped: put off, they would not be computed.
+        if let Ok(rocm) = device.as_rocm_device() {
+            rocm.set_fusing(case.family == "model")?;
+        }
         let mut turn = (case.setup)(device)?;
         // The first turn may compile and allocate: it says nothing about the later ones.
         turn()?;

@@ -89,6 +89,8 @@ fn entry(counted: &Case, full: &Case, card: &Card, counting: &Device, planning: 
 fn launches(case: &Case, device: &Device, mode: LaunchLog) -> candle_core::Result<Vec<LoggedLaunch>> {
     let outcome = (|| {
         device.set_seed(SEED)?;
+        // A case is one operation, whose result nobody looks at.
+        device.as_rocm_device()?.set_fusing(false)?;
         log_launches(if mode == LaunchLog::Plan { LaunchLog::Plan } else { LaunchLog::Off });
         let mut turn = (case.setup)(device)?;
         device.synchronize()?;

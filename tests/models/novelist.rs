@@ -14,18 +14,38 @@ fn model(file: &[u8], device: &Device) -> Result<impl FnMut(&Tensor, usize) -> R
     Ok(move |tokens: &Tensor, position: usize| model.forward(tokens, position))
 }
 
+/// A device of its own stream, which puts operations off, or does not.
+fn device(fusing: bool) -> Result<Device> {
+    let device = Device::new_rocm_with_stream(0)?;
+    device.as_rocm_device()?.set_fusing(fusing)?;
+    Ok(device)
+}
+
 #[test]
 fn two_hundred_tokens_of_the_novelist_are_the_cpus() -> Result<()> {
-    let (file, prompt, rocm) = (gguf::novelist(), llama::prompt(), rocm());
+    let (file, prompt) = (gguf::novelist(), llama::prompt());
     let (tokens, on_cpu) = greedy::generate(&Device::Cpu, &prompt, TOKENS, model(&file, &Device::Cpu)?)?;
-    let on_rocm = greedy::follow(&rocm, &prompt, &tokens, model(&file, &rocm)?)?;
     let exact = gguf::with_exact_weights(&file)?;
     let exact = greedy::follow(&Device::Cpu, &prompt, &tokens, model(&exact, &Device::Cpu)?)?;
+    for rocm in [rocm(), device(false)?] {
+        println!("with fused operations: {}", rocm.as_rocm_device()?.is_fusing());
+        are_the_cpus(&rocm, &file, &prompt, (&tokens, &on_cpu), &exact)?;
+    }
+    Ok(())
+}
 
+fn are_the_cpus(
+    rocm: &Device,
+    file: &[u8],
+    prompt: &[u32],
+    (tokens, on_cpu): (&[u32], &[greedy::Logits]),
+    exact: &[greedy::Logits],
+) -> Result<()> {
+    let on_rocm = greedy::follow(rocm, prompt, tokens, model(file, rocm)?)?;
     let error = |run: &[Vec<f64>]| -> Vec<f64> {
-        run.iter().zip(&exact).map(|(run, exact)| largest_difference(exact, run)).collect()
+        run.iter().zip(exact).map(|(run, exact)| largest_difference(exact, run)).collect()
     };
-    let (cpu_errors, rocm_errors) = (error(&on_cpu), error(&on_rocm));
+    let (cpu_errors, rocm_errors) = (error(on_cpu), error(&on_rocm));
     for (what, summary) in [("largest", largest as fn(&[f64]) -> f64), ("mean", mean)] {
         let (cpu, rocm) = (summary(&cpu_errors), summary(&rocm_errors));
         println!("{what} error of a step's logits: {rocm:.4} on ROCm, {cpu:.4} on the CPU");
@@ -46,14 +66,44 @@ fn two_hundred_tokens_of_the_novelist_are_the_cpus() -> Result<()> {
         }
     }
 
-    let (freely, _) = greedy::generate(&rocm, &prompt, TOKENS, model(&file, &rocm)?)?;
-    match freely.iter().zip(&tokens).position(|(rocm, cpu)| rocm != cpu) {
+    let (freely, _) = greedy::generate(rocm, prompt, TOKENS, model(file, rocm)?)?;
+    match freely.iter().zip(tokens).position(|(rocm, cpu)| rocm != cpu) {
         None => println!("all {TOKENS} tokens are the same"),
         Some(first) => {
             println!("the first {first} of {TOKENS} tokens are the same");
             assert_eq!(Some(&first), ties.first(), "the texts part where nothing was close");
         }
     }
+    Ok(())
+}
+
+/// What the models of candle-transformers cost that know nothing of fused kernels: launches of a decoded token, and memory of a prompt.
+#[test]
+fn fused_operations_save_launches_and_memory() -> Result<()> {
+    const PROMPT: usize = 384;
+    let file = gguf::novelist();
+    let cost = |fusing: bool| -> Result<(u32, usize)> {
+        let device = device(fusing)?;
+        let mut model = model(&file, &device)?;
+        let rocm = device.as_rocm_device()?;
+        let before = rocm.memory_stats().live_bytes;
+        let prompt: Vec<u32> = (0..PROMPT as u32).map(|at| 3 + at * 7 % 4000).collect();
+        model(&Tensor::new(&prompt[..], &device)?.unsqueeze(0)?, 0)?;
+        let memory = rocm.memory_stats().peak_live_bytes - before;
+        let mut token = |position: usize| model(&Tensor::new(&[[42u32]], &device)?, position);
+        token(PROMPT)?;
+        let (logits, calls) = hip_host::inject::record(|| token(PROMPT + 1));
+        logits?;
+        let launches = calls.iter().filter(|call| call.0 == "hipModuleLaunchKernel").map(|call| call.1).sum();
+        Ok((launches, memory))
+    };
+    let ((fused, fused_memory), (plain, memory)) = (cost(true)?, cost(false)?);
+    println!("launches of a token: {fused} fused, {plain} not; {PROMPT} tokens at once: {fused_memory} bytes, {memory} not");
+    if rocm().as_rocm_device()?.hip_device().platform().name() == "host" {
+        // In each of eight layers: keys and values repeated, scale, softmax and a product of attention, an activation.
+        assert_eq!(plain - fused, 8 * 6);
+    }
+    assert!(2 * fused_memory < memory, "{fused_memory} bytes, and {memory} without fused operations");
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub struct Buffer<T> {
     marker: PhantomData<T>,
 }
 
-/// The memory of a buffer. Shared only so that a capture can keep it alive.
+/// The memory of a buffer. Shared so that a capture can keep it alive, and what was put off.
 pub(crate) struct Block {
     stream: Stream,
     allocation: Option<Allocation>,
@@ -99,6 +99,10 @@ impl<T: DeviceCopy> Buffer<T> {
     ) -> Self {
         let foreign: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(owner));
         Self::from_block(Block { stream: stream.clone(), allocation: None, foreign, address: address.address() }, len)
+    }
+
+    pub(crate) fn again(&self) -> Self {
+        Self { address: self.address, len: self.len, block: self.block.clone(), marker: PhantomData }
     }
 
     /// The number of elements.

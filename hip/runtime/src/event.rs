@@ -53,6 +53,7 @@ impl Event {
 
     /// Records the event on `stream`: it is reached when all work submitted there so far is done.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        stream.settle()?;
         self.device.0.bind()?;
         // SAFETY: both handles are alive.
         unsafe {

@@ -222,6 +222,8 @@ impl Stream {
                 "graphs need HIP 5.3 or newer: older ones run kernels where they should record them. Install a newer ROCm, or launch without a graph",
             ));
         }
+        // Else the graph would run it, and nobody now.
+        self.settle()?;
         let mut recording = Recording::begin(self)?;
         if let Err(error) = record(self) {
             return Err(match recording.throw_away() {
@@ -277,6 +279,9 @@ impl Graph {
             )));
         }
         stream.refuse_in_capture("launching a graph")?;
+        // The graph may write what it reads.
+        stream.settle()?;
+        self.stream.settle()?;
         stream.wait_for(&self.stream)?;
         let mut launched = lock(&self.launched);
         stream.device().0.bind()?;

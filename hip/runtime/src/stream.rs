@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::graph::{Captured, Session};
 use crate::large_copy::Pieces;
 use crate::pool::{Allocation, Pool, PoolStats};
+use crate::put_off::Waiting;
 use crate::stream_state::States;
 use crate::upload_ring::Ring;
 use crate::view::View;
@@ -44,6 +45,8 @@ pub(crate) struct StreamInner {
     /// Whether `captured` holds something, so that the common path takes no lock.
     pub(crate) capturing: AtomicBool,
     pub(crate) captured: Mutex<Option<Captured>>,
+    /// Operations that were put off.
+    pub(crate) waiting: Waiting,
     /// What others keep with this stream. Goes after the drop has waited for all work.
     pub(crate) states: States,
 }
@@ -70,6 +73,7 @@ impl Stream {
             fence: Mutex::new(None),
             capturing: AtomicBool::new(false),
             captured: Mutex::new(None),
+            waiting: Waiting::default(),
             states: States::default(),
         });
         device.0.register(&inner);
@@ -91,6 +95,7 @@ impl Stream {
     /// Waits until all work submitted so far is done. An error of a kernel comes out here.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for the stream")?;
+        self.settle()?;
         self.0.device.0.bind()?;
         self.0.synchronize()?;
         self.report()

@@ -11,7 +11,7 @@ use crate::{CpuStorage, CpuStorageRef, DType, DeviceLocation, Result, Shape};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, HostSlice, ValidAsZeroBits};
 use hip::Stream;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Tells handles of devices apart.
@@ -36,6 +36,7 @@ struct Handle {
     libraries: Arc<Libraries>,
     custom_modules: CustomModules,
     random: Mutex<Random>,
+    fusing: AtomicBool,
 }
 
 /// The seed, and how many numbers have been drawn since it was set.
@@ -43,6 +44,9 @@ pub(super) struct Random {
     pub(super) seed: u64,
     pub(super) drawn: u64,
 }
+
+/// `CANDLE_ROCM_FUSE=0` turns off that operations are put off until what they are part of is known.
+const FUSE_VARIABLE: &str = "CANDLE_ROCM_FUSE";
 
 /// The seed of a fresh device, as on CUDA.
 const FIRST_SEED: u64 = 299792458;
@@ -57,7 +61,8 @@ impl RocmDevice {
     fn on(stream: Stream, libraries: Arc<Libraries>, kernels: Arc<Kernels>) -> Self {
         let random = Mutex::new(Random { seed: FIRST_SEED, drawn: 0 });
         let custom_modules = CustomModules::default();
-        Self(Arc::new(Handle { id: DeviceId::new(), stream, libraries, kernels, custom_modules, random }))
+        let fusing = AtomicBool::new(std::env::var(FUSE_VARIABLE).map_or(true, |value| value.trim() != "0"));
+        Self(Arc::new(Handle { id: DeviceId::new(), stream, libraries, kernels, custom_modules, random, fusing }))
     }
 
     /// A device with a stream of its own, which runs beside the others. Tensors of two streams may meet in an operation:
@@ -71,7 +76,7 @@ impl RocmDevice {
     #[cfg(test)]
     pub(crate) fn planned(&self, planning: super::kernels::Planning) -> Self {
         let kernels = Arc::new(self.kernels().planned(planning));
-        Self::on(self.stream().clone(), self.0.libraries.clone(), kernels)
+        Self::on(self.raw_stream().clone(), self.0.libraries.clone(), kernels)
     }
 
     /// Tells this handle apart from others, of the same GPU too.
@@ -79,9 +84,28 @@ impl RocmDevice {
         self.0.id
     }
 
-    /// The stream on which everything is submitted.
+    /// The stream on which everything is submitted. What was put off is submitted before.
     pub fn stream(&self) -> &Stream {
+        self.hip_device().defer(self.0.stream.settle());
         &self.0.stream
+    }
+
+    /// The stream, for work in its order with what was put off.
+    pub(crate) fn raw_stream(&self) -> &Stream {
+        &self.0.stream
+    }
+
+    /// Whether operations may be put off until it is known what they are part of, such as attention, and then be submitted with it as one
+    /// launch.
+    pub fn is_fusing(&self) -> bool {
+        self.0.fusing.load(Ordering::Relaxed)
+    }
+
+    /// Turns that on, as it is in the beginning but with `CANDLE_ROCM_FUSE=0`, or off: then each operation is submitted when it is asked for.
+    /// It holds for this device and its clones.
+    pub fn set_fusing(&self, fusing: bool) -> Result<()> {
+        self.0.fusing.store(fusing, Ordering::Relaxed);
+        self.0.stream.settle().w()
     }
 
     /// The device of the HIP runtime.
@@ -110,7 +134,7 @@ impl RocmDevice {
 
     /// The stream as CUDA's programs ask for it.
     pub fn cuda_stream(&self) -> Arc<CudaStream> {
-        Arc::new(self.0.stream.clone().into())
+        Arc::new(self.stream().clone().into())
     }
 
     /// Memory whose contents are whatever was there before.
@@ -230,7 +254,7 @@ impl BackendDevice for RocmDevice {
     }
 
     unsafe fn alloc_uninit(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
-        RocmStorage::uninitialised(self, packed_is_unsupported(dtype, "alloc_uninit")?, shape.elem_count())
+        super::put_off::memory(self, packed_is_unsupported(dtype, "alloc_uninit")?, shape.elem_count())
     }
 
     fn storage_from_slice<T: crate::WithDType>(&self, data: &[T]) -> Result<RocmStorage> {

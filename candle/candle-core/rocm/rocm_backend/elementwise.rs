@@ -110,3 +110,21 @@ pub(super) fn where_cond(
         device.kernels().where_cond(&choice, &yes, &no, out)
     })
 }
+
+/// The softmax over the last dimension.
+pub(super) fn softmax(storage: &RocmStorage, layout: &Layout) -> Result<RocmStorage> {
+    let op = "softmax-last-dim";
+    let input = storage.operand(layout, op)?;
+    let device = &storage.device;
+    RocmStorage::filled(device, storage.slice.dtype(), count(layout), op, |out| device.kernels().softmax(&input, out))
+}
+
+impl RocmStorage {
+    /// `exp(x) / sum(exp(x))` over the last dimension; that of scores may become part of attention.
+    pub fn softmax_last_dim(&self, layout: &Layout) -> Result<Self> {
+        match super::put_off::softmax(self, layout)? {
+            Some(later) => Ok(later),
+            None => softmax(self, layout),
+        }
+    }
+}

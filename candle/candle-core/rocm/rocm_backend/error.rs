@@ -30,6 +30,15 @@ pub enum RocmError {
         got: DType,
     },
 
+    /// An operation failed when its result was needed, and not when it was asked for.
+    #[error("{op}, which was put off until its result was needed: {error}")]
+    PutOff {
+        /// The operation.
+        op: &'static str,
+        /// What happened.
+        error: Box<crate::Error>,
+    },
+
     /// A request that makes no sense, in a sentence.
     #[error("{0}")]
     Refused(String),
@@ -41,7 +50,11 @@ impl RocmError {
         match error {
             crate::Error::WithBacktrace { inner, .. } => Self::is_out_of_memory(inner),
             crate::Error::Cuda(error) => {
-                matches!(error.downcast_ref(), Some(Self::Hip(error)) if error.is_out_of_memory())
+                match error.downcast_ref() {
+                    Some(Self::Hip(error)) => error.is_out_of_memory(),
+                    Some(Self::PutOff { error, .. }) => Self::is_out_of_memory(error),
+                    _ => false,
+                }
             }
             _ => false,
         }

@@ -1,6 +1,6 @@
 //! Writing into memory that is there already: a strided copy, rows of a matrix, a constant. And several tensors as one.
 
-use super::{RocmDevice, RocmStorage, WrapErr};
+use super::{put_off, RocmDevice, RocmStorage, WrapErr};
 use crate::backend::BackendStorage;
 use crate::scalar::Scalar;
 use crate::{Layout, Result, Shape};
@@ -14,8 +14,15 @@ pub(super) fn copy_strided(
 ) -> Result<()> {
     let device = target.device.clone();
     let source = source.on(&device)?;
+    let count = layout.shape().elem_count();
+    if start == 0 && count == target.slice.len() && put_off::is_fresh(target) {
+        if let Some(later) = put_off::repeated(&source, layout)? {
+            *target = later;
+            return Ok(());
+        }
+    }
     let input = source.operand(layout, "copy_strided_src")?;
-    let mut out = target.output_at(start, layout.shape().elem_count(), "copy_strided_src")?;
+    let mut out = target.output_at(start, count, "copy_strided_src")?;
     device.kernels().copy(&input, &mut out).w()
 }
 
@@ -40,6 +47,15 @@ pub(super) fn copy2d(
 pub fn concat(device: &RocmDevice, parts: &[(&RocmStorage, &Layout)], dim: usize) -> Result<RocmStorage> {
     let op = "cat";
     let Some((first, first_l)) = parts.first() else { crate::bail!("{op}: there are no tensors") };
+    if parts.iter().all(|(storage, layout)| std::ptr::eq(*storage, *first) && layout == first_l) {
+        let (mut dims, mut strides) = (first_l.dims().to_vec(), first_l.stride().to_vec());
+        dims.insert(dim, parts.len());
+        strides.insert(dim, 0);
+        let several = Layout::new(Shape::from(dims), strides, first_l.start_offset());
+        if let Some(later) = put_off::repeated(first, &several)? {
+            return Ok(later);
+        }
+    }
     let rows: usize = first_l.dims()[..dim].iter().product();
     let mut matrices = Vec::with_capacity(parts.len());
     for (storage, layout) in parts {

@@ -3,12 +3,29 @@
 //! that do not line up as one are walked here, a product for each of the outer ones.
 
 use super::kernels::{DType, Operand, OperandMut};
-use super::{kernel_dtype, RocmDevice, RocmStorage, WrapErr};
+use super::{kernel_dtype, put_off, RocmDevice, RocmStorage, WrapErr};
 use crate::{Layout, Result};
 use rocm_libraries::blas::{Element, Gemm, Matrix};
 
-/// The product of (..., m, k) and (..., k, n).
+/// The product of (..., m, k) and (..., k, n): the second one of attention is the whole of it, the first one may be put off.
 pub(super) fn matmul(
+    lhs: &RocmStorage,
+    rhs: &RocmStorage,
+    bmnk: (usize, usize, usize, usize),
+    lhs_l: &Layout,
+    rhs_l: &Layout,
+) -> Result<RocmStorage> {
+    if let Some(attention) = put_off::attention((lhs, lhs_l), (rhs, rhs_l), bmnk)? {
+        return Ok(attention);
+    }
+    match put_off::product((lhs, lhs_l), (rhs, rhs_l), bmnk)? {
+        Some(later) => Ok(later),
+        None => multiply_all(lhs, rhs, bmnk, lhs_l, rhs_l),
+    }
+}
+
+/// The product, submitted now.
+pub(super) fn multiply_all(
     lhs: &RocmStorage,
     rhs: &RocmStorage,
     (batches, m, n, k): (usize, usize, usize, usize),
@@ -35,7 +52,7 @@ pub(super) fn matmul(
 impl RocmDevice {
     /// rocBLAS, where it can be had.
     pub(crate) fn rocblas(&self) -> Option<&rocm_libraries::blas::Blas> {
-        self.libraries().blas(self.stream())
+        self.libraries().blas(self.raw_stream())
     }
 }
 

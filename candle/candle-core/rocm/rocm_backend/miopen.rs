@@ -9,7 +9,7 @@ use rocm_libraries::miopen::{Convolution, Element, Miopen, Sizes, Tensor, Tensor
 impl RocmDevice {
     /// MIOpen for this device's stream; `None` where the library is not installed.
     pub fn miopen(&self) -> Option<&Miopen> {
-        self.libraries().miopen(self.stream())
+        self.libraries().miopen(self.raw_stream())
     }
 }
 

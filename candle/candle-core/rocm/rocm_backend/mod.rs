@@ -18,6 +18,7 @@ mod matmul;
 #[cfg(feature = "miopen")]
 mod miopen;
 mod operand;
+mod put_off;
 mod random;
 mod reduce;
 mod storage;
@@ -88,7 +89,10 @@ impl BackendStorage for RocmStorage {
     }
 
     fn affine(&self, layout: &Layout, mul: f64, add: f64) -> Result<Self> {
-        elementwise::affine(self, layout, mul, add)
+        match put_off::scores_affine(self, layout, mul, add)? {
+            Some(later) => Ok(later),
+            None => elementwise::affine(self, layout, mul, add),
+        }
     }
 
     fn powf(&self, layout: &Layout, exponent: f64) -> Result<Self> {
@@ -108,19 +112,41 @@ impl BackendStorage for RocmStorage {
     }
 
     fn to_dtype(&self, layout: &Layout, dtype: DType) -> Result<Self> {
-        elementwise::cast(self, layout, dtype)
+        match put_off::scored_cast(self, layout, dtype)? {
+            Some(later) => Ok(later),
+            None => elementwise::cast(self, layout, dtype),
+        }
     }
 
     fn unary_impl<B: UnaryOpT>(&self, layout: &Layout) -> Result<Self> {
-        elementwise::unary(self, layout, B::KERNEL, B::NAME)
+        let later = match B::KERNEL {
+            "usilu" | "ugelu" => put_off::activation(self, layout, B::KERNEL)?,
+            "utanh" => put_off::scores_tanh(self, layout)?,
+            _ => None,
+        };
+        match later {
+            Some(later) => Ok(later),
+            None => elementwise::unary(self, layout, B::KERNEL, B::NAME),
+        }
     }
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
-        elementwise::binary(self, rhs, lhs_l, rhs_l, B::KERNEL, B::NAME)
+        let done = match B::KERNEL {
+            "bmul" => put_off::gated(self, rhs, lhs_l, rhs_l)?,
+            "badd" => put_off::scores_masked(self, rhs, lhs_l, rhs_l)?,
+            _ => None,
+        };
+        match done {
+            Some(done) => Ok(done),
+            None => elementwise::binary(self, rhs, lhs_l, rhs_l, B::KERNEL, B::NAME),
+        }
     }
 
     fn where_cond(&self, layout: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) -> Result<Self> {
-        elementwise::where_cond(self, layout, t, t_l, f, f_l)
+        match put_off::scores_chosen((self, layout), (t, t_l), (f, f_l))? {
+            Some(later) => Ok(later),
+            None => elementwise::where_cond(self, layout, t, t_l, f, f_l),
+        }
     }
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, params: &ParamsConv1D) -> Result<Self> {

@@ -45,7 +45,7 @@ impl RocmStorage {
 
     /// This storage, or a copy of it on the stream of `device`: a kernel reads only memory of the stream it runs on.
     pub fn on(&self, device: &RocmDevice) -> Result<OnStream<'_>> {
-        if self.device.stream() == device.stream() {
+        if self.device.raw_stream() == device.raw_stream() {
             return Ok(OnStream::Here(self));
         }
         Ok(OnStream::Copied(self.transfer_to_device(device)?))

@@ -23,12 +23,7 @@ pub fn sigmoid(_: &Sigmoid, x: &RocmStorage, layout: &Layout) -> Answer {
 
 /// `exp(x) / sum(exp(x))` over the last dimension.
 pub fn softmax_last_dim(_: &SoftmaxLastDim, x: &RocmStorage, layout: &Layout) -> Answer {
-    let (device, op) = (x.device(), "softmax-last-dim");
-    let input = x.operand(layout, op)?;
-    let result = RocmStorage::filled(device, x.dtype(), layout.shape().elem_count(), op, |out| {
-        device.kernels().softmax(&input, out)
-    })?;
-    Ok((result, layout.shape().clone()))
+    Ok((x.softmax_last_dim(layout)?, layout.shape().clone()))
 }
 
 /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dimension.

@@ -4,6 +4,7 @@
 mod flash;
 mod layers;
 mod moe;
+mod put_off;
 mod sdpa;
 mod training;
 

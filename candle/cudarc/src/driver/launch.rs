@@ -69,6 +69,8 @@ impl<'a> LaunchArgs<'a> {
 
     fn push_memory<T: DeviceCopy>(&mut self, view: View<'_, T>, argument: &impl KernelArg) -> &mut Self {
         view.keep_in_capture();
+        // A kernel may write to what it was given.
+        view.stream().abandon_readers(view.memory_id());
         if view.stream() != self.stream && !self.others.contains(view.stream()) {
             self.others.push(view.stream().clone());
         }
@@ -114,7 +116,7 @@ unsafe impl<'a, 'b: 'a, T: DeviceCopy> PushKernelArg<&'b CudaSlice<T>> for Launc
 // SAFETY: as above.
 unsafe impl<'a, 'b: 'a, T: DeviceCopy> PushKernelArg<&'b mut CudaSlice<T>> for LaunchArgs<'a> {
     fn arg(&mut self, arg: &'b mut CudaSlice<T>) -> &mut Self {
-        let buffer: &'b hip::Buffer<T> = arg;
+        let buffer: &'b hip::Buffer<T> = std::ops::DerefMut::deref_mut(arg);
         self.push_memory(buffer.view(), &buffer)
     }
 }
@@ -155,7 +157,9 @@ unsafe impl<T: DeviceCopy> KernelArg for &CudaSlice<T> {
 // SAFETY: as above.
 unsafe impl<T: DeviceCopy> KernelArg for &mut CudaSlice<T> {
     fn argument(&self) -> *const c_void {
-        (&**self).argument()
+        let buffer: &hip::Buffer<T> = self;
+        buffer.stream().abandon_readers(buffer.memory_id());
+        buffer.argument()
     }
 
     fn size(&self) -> usize {

@@ -1,9 +1,9 @@
-//! Device memory, owned and borrowed, and the traits by which cudarc's functions take it.
+//! Device memory, borrowed, and the traits by which cudarc's functions take it.
 
-use super::{sys, CudaContext, CudaStream, DriverError};
-use hip::{Buffer, DeviceCopy, Stream, View, ViewMut};
+use super::{sys, CudaStream};
+use hip::{DeviceCopy, Stream, View, ViewMut};
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, RangeBounds};
+use std::ops::RangeBounds;
 
 /// A type whose values may be in device memory or be passed to a kernel.
 ///
@@ -27,48 +27,6 @@ macro_rules! plain_values {
 }
 plain_values!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, half::f16, half::bf16);
 
-/// Elements in device memory, owned: a [`hip::Buffer`], whose methods it has too.
-#[derive(Debug)]
-pub struct CudaSlice<T>(Buffer<T>);
-
-impl<T> From<Buffer<T>> for CudaSlice<T> {
-    fn from(buffer: Buffer<T>) -> Self {
-        Self(buffer)
-    }
-}
-
-impl<T> From<CudaSlice<T>> for Buffer<T> {
-    fn from(slice: CudaSlice<T>) -> Self {
-        slice.0
-    }
-}
-
-impl<T> Deref for CudaSlice<T> {
-    type Target = Buffer<T>;
-
-    fn deref(&self) -> &Buffer<T> {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for CudaSlice<T> {
-    fn deref_mut(&mut self) -> &mut Buffer<T> {
-        &mut self.0
-    }
-}
-
-impl<'a, T: DeviceCopy> From<&'a CudaSlice<T>> for View<'a, T> {
-    fn from(slice: &'a CudaSlice<T>) -> Self {
-        slice.0.view()
-    }
-}
-
-impl<'a, T: DeviceCopy> From<&'a mut CudaSlice<T>> for ViewMut<'a, T> {
-    fn from(slice: &'a mut CudaSlice<T>) -> Self {
-        slice.0.view_mut()
-    }
-}
-
 /// Elements of a slice, to read.
 #[derive(Debug)]
 pub struct CudaView<'a, T>(pub(super) View<'a, T>);
@@ -84,74 +42,6 @@ impl<T> Copy for CudaView<'_, T> {}
 /// Elements of a slice, to write.
 #[derive(Debug)]
 pub struct CudaViewMut<'a, T>(pub(super) ViewMut<'a, T>);
-
-impl<T: DeviceCopy> CudaSlice<T> {
-    /// The buffer itself.
-    pub fn into_buffer(self) -> Buffer<T> {
-        self.0
-    }
-
-    /// All elements, to read.
-    pub fn as_view(&self) -> CudaView<'_, T> {
-        CudaView(self.0.view())
-    }
-
-    /// All elements, to write.
-    pub fn as_view_mut(&mut self) -> CudaViewMut<'_, T> {
-        CudaViewMut(self.0.view_mut())
-    }
-
-    /// Some elements, to read.
-    ///
-    /// # Panics
-    /// When the range goes beyond the end, as with Rust's own slices; [`CudaSlice::try_slice`] does not.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> CudaView<'_, T> {
-        self.as_view().slice(range)
-    }
-
-    /// Some elements, to read, unless the range goes beyond the end.
-    pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<CudaView<'_, T>> {
-        self.as_view().try_slice(range)
-    }
-
-    /// Some elements, to write.
-    ///
-    /// # Panics
-    /// When the range goes beyond the end; [`CudaSlice::try_slice_mut`] does not.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
-        CudaViewMut(self.0.slice_mut(range).unwrap_or_else(|error| panic!("{error}")))
-    }
-
-    /// Some elements, to write, unless the range goes beyond the end.
-    pub fn try_slice_mut(&mut self, range: impl RangeBounds<usize>) -> Option<CudaViewMut<'_, T>> {
-        self.0.slice_mut(range).ok().map(CudaViewMut)
-    }
-
-    /// A second copy of the elements.
-    pub fn try_clone(&self) -> Result<Self, DriverError> {
-        self.0.try_clone().map(Self)
-    }
-
-    /// The stream that the memory belongs to.
-    pub fn stream(&self) -> &CudaStream {
-        CudaStream::of(self.0.stream())
-    }
-
-    /// The device it is on.
-    pub fn context(&self) -> &CudaContext {
-        CudaContext::of(self.0.device())
-    }
-
-    /// The number of the device it is on.
-    pub fn ordinal(&self) -> usize {
-        self.0.device().ordinal()
-    }
-
-    /// The number of bytes.
-    pub fn num_bytes(&self) -> usize {
-        self.0.bytes()
-    }
-}
 
 impl<'a, T: DeviceCopy> CudaView<'a, T> {
     /// The number of elements.
@@ -267,7 +157,7 @@ pub trait DevicePtrMut<T>: DeviceSlice<T> {
 
 /// The address of a view, for work on a stream. Where the stream cannot be made to wait for the memory's own, the next call on the device
 /// says so: cudarc's signature has no place for an error.
-fn address<'a, T: DeviceCopy>(view: View<'_, T>, stream: &CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+pub(super) fn address<'a, T: DeviceCopy>(view: View<'_, T>, stream: &CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
     view.keep_in_capture();
     let (own, used) = (view.stream(), stream.hip_stream());
     used.device().defer(used.wait_for(own));
@@ -298,7 +188,7 @@ macro_rules! memory {
         }
     )*};
 }
-memory!(CudaSlice<T>, CudaView<'_, T>, CudaViewMut<'_, T>);
+memory!(CudaView<'_, T>, CudaViewMut<'_, T>);
 
 macro_rules! writable {
     ($($type:ty),*) => {$(
@@ -313,7 +203,7 @@ macro_rules! writable {
         }
     )*};
 }
-writable!(CudaSlice<T>, CudaViewMut<'_, T>);
+writable!(CudaViewMut<'_, T>);
 
 /// Memory of the host, to copy from and to.
 pub trait HostSlice<T> {

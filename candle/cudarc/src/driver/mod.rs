@@ -2,14 +2,15 @@
 
 mod launch;
 mod memory;
+mod slice;
 mod stream;
 pub mod sys;
 
 pub use launch::{LaunchArgs, LaunchConfig, PushKernelArg};
 pub use memory::{
-    CudaSlice, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, HostSlice, SyncOnDrop,
-    ValidAsZeroBits,
+    CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, HostSlice, SyncOnDrop, ValidAsZeroBits,
 };
+pub use slice::{CudaSlice, MadeLater};
 pub use stream::{CudaContext, CudaStream};
 
 /// A kernel.

@@ -49,7 +49,7 @@ impl QRocmStorage {
         bytes: usize,
         read: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<Self, E> {
-        let mut blocks = device.stream().alloc::<u8>(bytes)?;
+        let mut blocks = device.raw_stream().alloc::<u8>(bytes)?;
         blocks.view_mut().write_from(read)?;
         Ok(Self { blocks: blocks.into(), dtype, device: device.clone() })
     }

@@ -61,7 +61,7 @@ impl QRocmStorage {
         let (rows, columns) = (weights.rows(), weights.columns());
         let (_made, left) = self.as_factor(activations)?;
         let panel = (panel_bytes / (2 * columns)).max(1).next_multiple_of(PANEL_ROWS).min(rows);
-        let mut right = self.device.stream().alloc::<u8>(2 * panel * columns)?;
+        let mut right = self.device.raw_stream().alloc::<u8>(2 * panel * columns)?;
         let matrix = |address: u64, row_stride: usize, column_stride: usize| Matrix {
             address,
             row_stride,
@@ -96,7 +96,7 @@ impl QRocmStorage {
             return Ok((None, activations.ptr().address()));
         }
         let count = activations.count();
-        let mut memory = self.device.stream().alloc::<u8>(2 * count)?;
+        let mut memory = self.device.raw_stream().alloc::<u8>(2 * count)?;
         self.device.kernels().cast(activations, &mut Output::new(&mut memory, Dtype::BF16, 0, count)?)?;
         let address = memory.ptr().address();
         Ok((Some(memory), address))
