@@ -98,7 +98,9 @@ fn fused_operations_save_launches_and_memory() -> Result<()> {
         Ok((launches, memory))
     };
     let ((fused, fused_memory), (plain, memory)) = (cost(true)?, cost(false)?);
-    println!("launches of a token: {fused} fused, {plain} not; {PROMPT} tokens at once: {fused_memory} bytes, {memory} not");
+    println!(
+        "launches of a token: {fused} fused, {plain} not; {PROMPT} tokens at once: {fused_memory} bytes, {memory} not"
+    );
     if rocm().as_rocm_device()?.hip_device().platform().name() == "host" {
         // In each of eight layers: keys and values repeated, scale, softmax and a product of attention, an activation.
         assert_eq!(plain - fused, 8 * 6);

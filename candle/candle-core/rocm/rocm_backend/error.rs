@@ -49,13 +49,11 @@ impl RocmError {
     pub fn is_out_of_memory(error: &crate::Error) -> bool {
         match error {
             crate::Error::WithBacktrace { inner, .. } => Self::is_out_of_memory(inner),
-            crate::Error::Cuda(error) => {
-                match error.downcast_ref() {
-                    Some(Self::Hip(error)) => error.is_out_of_memory(),
-                    Some(Self::PutOff { error, .. }) => Self::is_out_of_memory(error),
-                    _ => false,
-                }
-            }
+            crate::Error::Cuda(error) => match error.downcast_ref() {
+                Some(Self::Hip(error)) => error.is_out_of_memory(),
+                Some(Self::PutOff { error, .. }) => Self::is_out_of_memory(error),
+                _ => false,
+            },
             _ => false,
         }
     }

@@ -2,9 +2,11 @@
 //! and results in between.
 
 use super::{values, wave};
+use candle::rocm_backend::hip::{hipError_t, Stream};
 use candle::{DType, Device, Result, Tensor, Var};
 use candle_nn::ops;
 use hip_host::inject;
+use std::cell::RefCell;
 
 /// A device with a stream of its own, so that other tests put nothing off on it.
 fn device(fusing: bool) -> Result<Device> {
@@ -52,9 +54,9 @@ fn an_activation_and_a_product_are_one_launch_with_the_same_bits() -> Result<()>
         ("gelu", |x, up| x.gelu()? * up),
         ("on the right", |x, up| up * x.silu()?),
         ("reshaped", |x, up| x.silu()?.reshape((12, 8))? * up.reshape((12, 8))?),
-        ("halves", |x, up| {
+        ("halves", |x, _| {
             let both = x.chunk(2, 1)?;
-            both[0].silu()? * &both[1] + 0. * up.narrow(1, 0, 8)?
+            both[0].silu()? * &both[1]
         }),
     ];
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -101,6 +103,9 @@ fn results_that_are_looked_at_are_there() -> Result<()> {
 
 #[test]
 fn writes_wait_for_what_reads_the_memory() -> Result<()> {
+    thread_local! {
+        static STREAM: RefCell<Option<Stream>> = const { RefCell::new(None) };
+    }
     type Write = fn(&Tensor) -> Result<()>;
     let writes: [(&str, Write); 5] = [
         ("zero_set", |x| x.zero_set()),
@@ -114,7 +119,8 @@ fn writes_wait_for_what_reads_the_memory() -> Result<()> {
             x.scatter_add_set(&ids, &x.ones_like()?, 0)
         }),
         ("a graph", |x| {
-            let stream = x.device().as_rocm_device()?.stream().clone();
+            // As it was asked for before: asking now would submit what waits.
+            let stream = STREAM.with_borrow(|stream| stream.clone()).expect("the test's stream");
             let graph = stream.capture(|_| Ok(x.zero_set().expect("a write can be captured")));
             // What was captured has not run; what was put off has.
             graph.and_then(|graph| graph.launch(&stream)).map_err(candle::Error::wrap)
@@ -122,6 +128,7 @@ fn writes_wait_for_what_reads_the_memory() -> Result<()> {
     ];
     for (name, write) in writes {
         let run = |device: &Device| -> Result<Vec<Vec<f64>>> {
+            STREAM.set(Some(device.as_rocm_device()?.stream().clone()));
             let (x, up) = (on(device, &[4, 16], DType::F32, 4.)?, on(device, &[4, 16], DType::F32, 3.)?);
             let (k, v) = (on(device, &[4, 16], DType::F32, 1.)?, on(device, &[4, 16], DType::F32, 2.)?);
             let three = |x: &Tensor| x.reshape((1, 4, 16));
@@ -145,9 +152,9 @@ fn writes_wait_for_what_reads_the_memory() -> Result<()> {
 fn captures_record_what_was_asked_for() -> Result<()> {
     let device = device(true)?;
     let (x, up) = (on(&device, &[64], DType::F32, 4.)?, on(&device, &[64], DType::F32, 3.)?);
-    let gate = x.silu()?;
     let want = values(&(x.silu()? * &up)?);
     let stream = device.as_rocm_device()?.stream().clone();
+    let gate = x.silu()?;
     let mut inside = None;
     let graph = stream.capture(|_| {
         inside = Some(x.silu().and_then(|gate| Ok((gate.clone(), (gate * &up)?))).expect("these can be captured"));
@@ -195,7 +202,7 @@ fn an_error_names_what_was_put_off_and_the_next_call_works() -> Result<()> {
     let x = on(&device, &[64], DType::F32, 4.)?;
     let want = values(&x.silu()?);
     let gate = x.silu()?;
-    let failing = inject::fail("hipModuleLaunchKernel", 1, candle::rocm_backend::hip::hipError_t::hipErrorUnknown);
+    let failing = inject::fail("hipModuleLaunchKernel", 1, hipError_t::hipErrorUnknown);
     let error = gate.to_vec1::<f32>().map(drop).expect_err("the launch fails").to_string();
     assert!(failing.fired());
     drop(failing);
@@ -267,9 +274,12 @@ fn attention_written_out_is_one_launch() -> Result<()> {
             shapes.iter().enumerate().map(|(at, shape)| on(device, shape, dtype, 1.5 + at as f64)).collect()
         };
         for hide in [Hide::Nothing, Hide::Added, Hide::Filled, Hide::Capped] {
-            for (dtype, tolerance, upcast) in
-                [(DType::F32, 1e-5, false), (DType::F16, 4e-3, false), (DType::F16, 4e-3, true), (DType::BF16, 3e-2, true)]
-            {
+            for (dtype, tolerance, upcast) in [
+                (DType::F32, 1e-5, false),
+                (DType::F16, 4e-3, false),
+                (DType::F16, 4e-3, true),
+                (DType::BF16, 3e-2, true),
+            ] {
                 let what = format!("{hide:?} {heads} of {groups}, {rows} x {columns}, {dtype:?}");
                 let x = inputs(&fusing, dtype)?;
                 let run = |x: &[Tensor]| written_out(&x[0], &x[1], &x[2], hide, upcast);

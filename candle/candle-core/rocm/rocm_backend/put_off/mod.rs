@@ -9,8 +9,8 @@
 mod patterns;
 
 pub(super) use patterns::{
-    activation, attention, gated, is_fresh, product, repeated, scored_cast, scores_tanh, scores_affine, scores_chosen,
-    scores_masked, softmax,
+    activation, attention, gated, is_fresh, product, repeated, scored_cast, scores_affine, scores_chosen,
+    scores_masked, scores_tanh, softmax,
 };
 
 use super::{elementwise, matmul, RocmDevice, RocmError, RocmStorage, RocmStorageSlice, WrapErr};
@@ -222,7 +222,6 @@ fn put_off(device: &RocmDevice, dtype: DType, count: usize, operation: Operation
         .collect();
     let name = operation.name();
     let number = if let Operation::Number(number) = operation { Some(number) } else { None };
-    let listed = !reads.is_empty();
     let later = Arc::new(Later {
         device: device.clone(),
         dtype,
@@ -234,10 +233,8 @@ fn put_off(device: &RocmDevice, dtype: DType, count: usize, operation: Operation
         result: OnceLock::new(),
     });
     let slice = RocmStorageSlice::promised(device, dtype, count, later.clone())?;
-    if listed {
-        let listed: Arc<dyn PutOff> = later;
-        device.raw_stream().put_off(&listed);
-    }
+    let listed: Arc<dyn PutOff> = later;
+    device.raw_stream().put_off(&listed);
     Ok(RocmStorage { slice, device: device.clone() })
 }
 

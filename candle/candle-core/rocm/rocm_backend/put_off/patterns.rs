@@ -125,7 +125,12 @@ fn are_rows(dtype: DType, length: usize) -> bool {
 }
 
 /// Scores times a number.
-pub(in super::super) fn scores_affine(x: &RocmStorage, x_l: &Layout, mul: f64, add: f64) -> Result<Option<RocmStorage>> {
+pub(in super::super) fn scores_affine(
+    x: &RocmStorage,
+    x_l: &Layout,
+    mul: f64,
+    add: f64,
+) -> Result<Option<RocmStorage>> {
     if add != 0. || !are_scores(x, x_l) {
         return Ok(None);
     }
@@ -382,7 +387,8 @@ fn once((heads, heads_l): &Source) -> Result<Option<Source>> {
         return Ok(None);
     }
     let Some(Operation::Copy((x, x_l))) = operation(heads)? else { return Ok(None) };
-    let (&[batch, groups, times, rows, length], &[of_batch, of_group, 0, of_row, of_element]) = (x_l.dims(), x_l.stride())
+    let (&[batch, groups, times, rows, length], &[of_batch, of_group, 0, of_row, of_element]) =
+        (x_l.dims(), x_l.stride())
     else {
         return Ok(None);
     };
