@@ -121,7 +121,10 @@ fn writes_wait_for_what_reads_the_memory() -> Result<()> {
         ("a graph", |x| {
             // As it was asked for before: asking now would submit what waits.
             let stream = STREAM.with_borrow(|stream| stream.clone()).expect("the test's stream");
-            let graph = stream.capture(|_| Ok(x.zero_set().expect("a write can be captured")));
+            let graph = stream.capture(|_| {
+                x.zero_set().expect("a write can be captured");
+                Ok(())
+            });
             // What was captured has not run; what was put off has.
             graph.and_then(|graph| graph.launch(&stream)).map_err(candle::Error::wrap)
         }),
