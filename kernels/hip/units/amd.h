@@ -56,13 +56,8 @@ DEVICE UnitSums unit_product(bf16, Vec<bf16, UNIT_EACH> left, Vec<bf16, UNIT_EAC
 }
 
 #if defined(__GFX11__) || defined(__GFX12__)
-// What the lane 16 further has. LLVM 19 moves this exchange into a branch that only some lanes take when nothing else uses the result; the
-// empty statement is a use that stays.
-DEVICE u32 other_half(u32 word) {
-    u32 other = (u32)__builtin_amdgcn_permlanex16((i32)word, (i32)word, 0x76543210, (i32)0xfedcba98u, false, false);
-    asm volatile("" : "+v"(other));
-    return other;
-}
+// What the lane 16 further has.
+DEVICE u32 other_half(u32 word) { return xor_word<16>(word); }
 #endif
 
 // The lower or the upper halves of two words, side by side.
