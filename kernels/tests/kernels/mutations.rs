@@ -51,6 +51,9 @@ struct Site {
     text: String,
 }
 
+/// The family whose tests launch a kernel, by the module's place and the kernel's name.
+type Families = BTreeMap<(usize, String), &'static str>;
+
 /// What became of a run.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
@@ -67,9 +70,7 @@ fn variable(name: &str, default: u64) -> u64 {
 }
 
 /// The cheapest family that launches each kernel, and how long each family took. All of them run here.
-fn launched_by(
-    families: &[&'static str],
-) -> (BTreeMap<(usize, String), &'static str>, BTreeMap<&'static str, Duration>) {
+fn launched_by(families: &[&'static str]) -> (Families, BTreeMap<&'static str, Duration>) {
     let bench = &bench::all()[0];
     let store = bench.kernels.store();
     let count = |id: Id, kernel: &str| {
@@ -103,7 +104,7 @@ fn all_kernels() -> impl Iterator<Item = (usize, Id, &'static str)> {
 }
 
 /// All that can be taken out of the kernels that the families launch.
-fn sites(map: &BTreeMap<(usize, String), &'static str>) -> BTreeMap<Kind, Vec<Site>> {
+fn sites(map: &Families) -> BTreeMap<Kind, Vec<Site>> {
     let device = bench::all()[0].kernels.device();
     let mut sites: BTreeMap<Kind, Vec<Site>> = BTreeMap::new();
     for (n, id) in ALL_IDS.iter().enumerate() {

@@ -111,7 +111,7 @@ pub(super) struct Later {
 }
 
 enum State {
-    Waiting(Operation),
+    Waiting(Box<Operation>),
     Submitted,
     /// It cannot be computed any more, and why.
     GivenUp(String),
@@ -229,7 +229,7 @@ fn put_off(device: &RocmDevice, dtype: DType, count: usize, operation: Operation
         name,
         reads,
         number,
-        operation: Mutex::new(State::Waiting(operation)),
+        operation: Mutex::new(State::Waiting(Box::new(operation))),
         result: OnceLock::new(),
     });
     let slice = RocmStorageSlice::promised(device, dtype, count, later.clone())?;

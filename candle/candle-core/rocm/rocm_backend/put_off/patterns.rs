@@ -31,7 +31,7 @@ fn operation(storage: &RocmStorage) -> Result<Option<Operation>> {
     let state = lock(&later.operation);
     let State::Waiting(operation) = &*state else { return Ok(None) };
     let again = |(storage, layout): &Source| source(storage, layout);
-    Ok(Some(match operation {
+    Ok(Some(match &**operation {
         Operation::Memory => Operation::Memory,
         Operation::Number(number) => Operation::Number(*number),
         Operation::Copy(x) => Operation::Copy(again(x)?),
