@@ -324,14 +324,14 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             )));
         }
         let (ours, theirs) = (self.stream(), source.stream());
-        ours.wait_for(theirs)?;
+        ours.follow(theirs)?;
         self.keep_in_capture();
         if let Some(session) = ours.session() {
             session.keep_block(source.block());
         }
         ours.device().0.bind()?;
         copy(ours)?;
-        theirs.wait_for(ours)
+        theirs.follow(ours)
     }
 }
 

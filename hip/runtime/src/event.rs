@@ -51,9 +51,15 @@ impl Event {
         Ok(Self { device: device.clone(), handle, timed, session: Mutex::new(Weak::new()) })
     }
 
-    /// Records the event on `stream`: it is reached when all work submitted there so far is done.
+    /// Records the event on `stream`: it is reached when all work submitted there so far is done, and what was put off there.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         stream.settle()?;
+        self.mark(stream)
+    }
+
+    /// As [`Event::record`], without what was put off. Whatever an operation that was put off uses when it is submitted, such as copies,
+    /// must mark: settling would wait for that operation, which waits for the copy.
+    pub(crate) fn mark(&self, stream: &Stream) -> Result<()> {
         self.device.0.bind()?;
         // SAFETY: both handles are alive.
         unsafe {

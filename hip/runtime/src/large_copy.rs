@@ -118,7 +118,7 @@ impl Pieces {
                         let from = source.cast::<u8>().add(index * PIECE_BYTES);
                         submit(stream, from.cast(), slot.memory.as_mut_ptr().cast(), place.len(), Direction::Back)?;
                     }
-                    slot.reached.record(stream)?;
+                    slot.reached.mark(stream)?;
                     under_way.push_back((slot, place));
                 }
                 let Some(piece) = under_way.pop_front() else { return Ok(()) };
@@ -167,7 +167,7 @@ impl Pieces {
                         let to = target.cast::<u8>().add(index * PIECE_BYTES);
                         submit(stream, slot.memory.as_ptr().cast(), to.cast(), length, Direction::There)?;
                     }
-                    slot.reached.record(stream)?;
+                    slot.reached.mark(stream)?;
                     under_way.push_back(slot);
                 }
                 if free.is_empty() && pieces.peek().is_some() {
@@ -263,7 +263,7 @@ pub(crate) fn upload_from<E: From<Error>>(
             let to = target.cast::<u8>().add(start);
             submit(stream, piece.memory.as_ptr().cast(), to.cast(), length, Direction::There)
         };
-        if let Err(error) = submitted.and_then(|()| piece.reached.record(stream)) {
+        if let Err(error) = submitted.and_then(|()| piece.reached.mark(stream)) {
             // The first error says what happened; a copy without an event behind it must have ended before the piece goes back.
             let _ = stream.0.drain();
             return Err(error.into());

@@ -189,7 +189,7 @@ impl<T: DeviceCopy> Buffer<T> {
                 )
             }?;
         }
-        if let Err(error) = reached.record(stream) {
+        if let Err(error) = reached.mark(stream) {
             // The copy runs with no event to wait for; the stream itself will do.
             return stream.0.drain().and(Err(error));
         }

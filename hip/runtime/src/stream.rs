@@ -152,8 +152,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Lets work submitted here from now on wait for all work submitted to `other` so far.
+    /// Lets work submitted here from now on wait for all work submitted to `other` so far, and for what was put off there.
     pub fn wait_for(&self, other: &Stream) -> Result<()> {
+        if self != other {
+            other.settle()?;
+        }
+        self.follow(other)
+    }
+
+    /// As [`Stream::wait_for`], without what was put off ([`Event::mark`]).
+    pub(crate) fn follow(&self, other: &Stream) -> Result<()> {
         if self == other {
             return Ok(());
         }
@@ -162,7 +170,7 @@ impl Stream {
             *fence = Some(Event::new(other.device())?);
         }
         if let Some(event) = &*fence {
-            event.record(other)?;
+            event.mark(other)?;
             self.wait(event)?;
         }
         Ok(())

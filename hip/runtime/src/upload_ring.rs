@@ -40,7 +40,7 @@ impl Ring {
     /// Room for `bytes` bytes; waits when the device is a whole ring behind.
     fn room(&mut self, stream: &Stream, bytes: usize) -> Result<&mut [u8]> {
         if self.used + bytes > SECTION_BYTES {
-            self.reached[self.section].record(stream)?;
+            self.reached[self.section].mark(stream)?;
             let next = (self.section + 1) % SECTIONS;
             self.reached[next].synchronize()?;
             self.section = next;

@@ -73,6 +73,20 @@ fn an_activation_and_a_product_are_one_launch_with_the_same_bits() -> Result<()>
     assert_launches("turned off", &plain, 2, || table[0].1(&x, &up))
 }
 
+/// Each number goes through the stream's ring of pinned memory, which marks its progress with an event: that must not wait for the
+/// number that is just being sent.
+#[test]
+fn more_numbers_than_the_ring_holds_are_sent() -> Result<()> {
+    let device = device(true)?;
+    let x = on(&device, &[4], DType::F32, 4.)?;
+    let mut largest = x.clone();
+    for n in 0..4200 {
+        largest = x.maximum(f64::from(n))?;
+    }
+    assert_eq!(values(&largest), [4199.; 4]);
+    Ok(())
+}
+
 #[test]
 fn results_that_are_looked_at_are_there() -> Result<()> {
     let (fusing, plain) = (device(true)?, device(false)?);
