@@ -328,3 +328,16 @@ fn bad_input_is_refused_with_a_sentence_and_the_next_call_works() -> hip::Result
     assert_eq!(out.to_vec()?, [0.0; 25]);
     Ok(())
 }
+
+#[test]
+fn a_start_that_finds_no_memory_gets_what_the_pools_keep() -> hip::Result<()> {
+    let stream = hip::Platform::named("host")?.device(0)?.new_stream()?;
+    drop(stream.alloc::<u8>(64 << 20)?);
+    let kept = stream.pool_stats().reserved_bytes;
+    assert!(kept >= 64 << 20);
+    const ALLOC_FAILED: i32 = 4;
+    let armed = hip_host::inject::fail("miopenCreateWithStream", 1, ALLOC_FAILED);
+    miopen(&stream)?;
+    assert!(armed.fired() && stream.pool_stats().reserved_bytes < kept, "the pool gave back what it kept");
+    Ok(())
+}

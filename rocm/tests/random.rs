@@ -112,3 +112,16 @@ fn amds_library_has_every_function_of_the_table() {
         }
     }
 }
+
+#[test]
+fn a_generator_that_finds_no_memory_gets_what_the_pools_keep() -> hip::Result<()> {
+    let stream = stream()?;
+    drop(stream.alloc::<u8>(64 << 20)?);
+    let kept = stream.pool_stats().reserved_bytes;
+    assert!(kept >= 64 << 20);
+    const ALLOCATION_FAILED: i32 = 102;
+    let armed = hip_host::inject::fail("rocrand_create_generator", 1, ALLOCATION_FAILED);
+    let mut generator = Generator::new(&stream, Kind::Philox, 7)?;
+    assert!(armed.fired() && stream.pool_stats().reserved_bytes < kept, "the pool gave back what it kept");
+    generator.bits(&mut stream.zeros::<u32>(16)?)
+}

@@ -356,7 +356,11 @@ fn table_for(stream: &Stream) -> Result<&'static Rocfft> {
     static LIBRARY: OnceLock<Result<Rocfft>> = OnceLock::new();
     match stream.device().platform().kind() {
         PlatformKind::Host => embedded(),
-        PlatformKind::Amd => LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone),
+        PlatformKind::Amd => {
+            let table = LIBRARY.get_or_init(load).as_ref().map_err(Clone::clone)?;
+            set_up(table, stream)?;
+            Ok(table)
+        }
         PlatformKind::Cuda => {
             Err(Error::refused("HIP's NVIDIA platform has no rocFFT here; use an AMD GPU or the embedded device"))
         }
@@ -364,14 +368,24 @@ fn table_for(stream: &Stream) -> Result<&'static Rocfft> {
 }
 
 fn load() -> Result<Rocfft> {
-    let table = Rocfft::load(&Search::default()).map_err(|why| {
+    Rocfft::load(&Search::default()).map_err(|why| {
         Error::refused(format!(
             "Fourier transforms on an AMD GPU need rocFFT: install AMD's package rocfft, or Debian's librocfft0: {why}"
         ))
-    })?;
-    // SAFETY: the call takes nothing, and nothing was called before it.
-    check("rocfft_setup", unsafe { (table.rocfft_setup)() })?;
-    Ok(table)
+    })
+}
+
+/// Sets rocFFT up, once. Where that fails, the next plan tries again.
+fn set_up(table: &Rocfft, stream: &Stream) -> Result<()> {
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*done {
+        stream.device().make_current()?;
+        // SAFETY: the call takes nothing, and only cleaning up must not come before it.
+        check("rocfft_setup", unsafe { (table.rocfft_setup)() })?;
+        *done = true;
+    }
+    Ok(())
 }
 
 #[cfg(feature = "fft")]

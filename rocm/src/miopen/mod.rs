@@ -143,8 +143,10 @@ impl Miopen {
         let Some(table) = table_for(stream) else { return Ok(None) };
         stream.device().make_current()?;
         let mut handle = miopenHandle_t::NULL;
-        // SAFETY: the pointer is to a live handle, the device is current, and `stream` is kept alive below.
-        check("miopenCreateWithStream", unsafe { (table.miopenCreateWithStream)(&mut handle, stream.handle()) })?;
+        stream.device().with_memory_retry(|| {
+            // SAFETY: the pointer is to a live handle, the device is current, and `stream` is kept alive below.
+            check("miopenCreateWithStream", unsafe { (table.miopenCreateWithStream)(&mut handle, stream.handle()) })
+        })?;
         Ok(Some(Self { table, handle: Mutex::new(handle), stream: stream.clone() }))
     }
 
@@ -159,7 +161,11 @@ impl Miopen {
     }
 
     /// Calls the library with the device current and the handle to itself.
-    fn call(&self, what: &str, call: impl FnOnce(&MiopenTable, miopenHandle_t) -> miopenStatus_t) -> Result<()> {
+    fn call(
+        &self,
+        what: &'static str,
+        call: impl FnOnce(&MiopenTable, miopenHandle_t) -> miopenStatus_t,
+    ) -> Result<()> {
         self.stream.device().make_current()?;
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         check(what, call(self.table, *handle))
@@ -221,9 +227,14 @@ fn same_sizes(op: &str, one: &Sizes, other: &Sizes) -> Result<()> {
     }
 }
 
-fn check(call: &str, status: miopenStatus_t) -> Result<()> {
+fn check(call: &'static str, status: miopenStatus_t) -> Result<()> {
     match status {
         miopenStatus_t::miopenStatusSuccess => Ok(()),
+        miopenStatus_t::miopenStatusAllocFailed => Err(Error::hip(
+            hip::hipError_t::hipErrorOutOfMemory,
+            call,
+            "using MIOpen, which needs device memory of its own",
+        )),
         _ => Err(Error::refused(format!("{call} returned {} ({})", status.name(), status.0))),
     }
 }

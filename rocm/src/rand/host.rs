@@ -45,6 +45,9 @@ const SUCCESS: rocrand_status = rocrand_status::ROCRAND_STATUS_SUCCESS;
 const NOT_CREATED: rocrand_status = rocrand_status::ROCRAND_STATUS_NOT_CREATED;
 
 unsafe extern "C" fn create(generator: *mut rocrand_generator, kind: rocrand_rng_type) -> rocrand_status {
+    if let Some(status) = hip_host::inject::check("rocrand_create_generator") {
+        return rocrand_status(status as _);
+    }
     let start = match kind {
         rocrand_rng_type::ROCRAND_RNG_PSEUDO_PHILOX4_32_10 => Engine::philox,
         rocrand_rng_type::ROCRAND_RNG_PSEUDO_MRG32K3A => Engine::mrg32k3a,

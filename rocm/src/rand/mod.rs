@@ -50,15 +50,16 @@ impl Generator {
             Kind::Xorwow => rocrand_rng_type::ROCRAND_RNG_PSEUDO_XORWOW,
         };
         let mut handle = rocrand_generator::NULL;
-        // SAFETY: the pointer is to a live handle, and the device is current.
-        let created = unsafe { (table.rocrand_create_generator)(&mut handle, number) };
-        if created == rocrand_status::ROCRAND_STATUS_TYPE_ERROR {
-            return Err(Error::refused(format!(
-                "{} has no generator of kind {kind:?}; Philox is everywhere",
-                table.origin()
-            )));
-        }
-        check("rocrand_create_generator", created)?;
+        stream.device().with_memory_retry(|| {
+            // SAFETY: the pointer is to a live handle, and the device is current.
+            match unsafe { (table.rocrand_create_generator)(&mut handle, number) } {
+                rocrand_status::ROCRAND_STATUS_TYPE_ERROR => Err(Error::refused(format!(
+                    "{} has no generator of kind {kind:?}; Philox is everywhere",
+                    table.origin()
+                ))),
+                created => check("rocrand_create_generator", created),
+            }
+        })?;
         let mut generator = Self { table, handle, stream: stream.clone() };
         // SAFETY: both handles are alive; the stream is kept alive by `generator`.
         check("rocrand_set_stream", unsafe { (table.rocrand_set_stream)(handle, stream.handle()) })?;
@@ -86,13 +87,16 @@ impl Generator {
     /// Queues a call that fills `output`.
     fn fill<T: DeviceCopy>(
         &mut self,
-        call: &str,
+        call: &'static str,
         output: ViewMut<'_, T>,
-        fill: impl FnOnce(&Rocrand, rocrand_generator, *mut T, usize) -> rocrand_status,
+        fill: impl Fn(&Rocrand, rocrand_generator, *mut T, usize) -> rocrand_status,
     ) -> Result<()> {
         self.stream.uses(output.as_view())?;
         self.stream.device().make_current()?;
-        check(call, fill(self.table, self.handle, output.ptr().as_raw().cast(), output.len()))
+        // The first call makes the generator's states, which need memory.
+        self.stream.device().with_memory_retry(|| {
+            check(call, fill(self.table, self.handle, output.ptr().as_raw().cast(), output.len()))
+        })
     }
 
     /// Numbers of 32 random bits.
@@ -149,9 +153,14 @@ impl Drop for Generator {
     }
 }
 
-fn check(call: &str, status: rocrand_status) -> Result<()> {
+fn check(call: &'static str, status: rocrand_status) -> Result<()> {
     match status {
         rocrand_status::ROCRAND_STATUS_SUCCESS => Ok(()),
+        rocrand_status::ROCRAND_STATUS_ALLOCATION_FAILED => Err(Error::hip(
+            hip::hipError_t::hipErrorOutOfMemory,
+            call,
+            "using rocRAND, whose states need device memory",
+        )),
         _ => Err(Error::refused(format!("{call} returned {} ({})", status.name(), status.0))),
     }
 }

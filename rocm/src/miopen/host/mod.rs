@@ -87,6 +87,9 @@ unsafe extern "C" fn create_with_stream(handle: *mut miopenHandle_t, stream: hip
     if handle.is_null() {
         return BAD_PARAMETER;
     }
+    if let Some(status) = hip_host::inject::check("miopenCreateWithStream") {
+        return miopenStatus_t(status as _);
+    }
     // SAFETY: the caller passes a place for a handle; null was refused.
     unsafe { *handle = miopenHandle_t(STREAMS.insert(stream)) };
     SUCCESS
