@@ -1,7 +1,7 @@
 //! Kernels with one instruction replaced. Whoever wants to know whether a test would notice a missing barrier takes the barrier out
 //! and runs the test.
 
-use crate::decode::decode;
+use crate::decode::decode_halves;
 use crate::inst::Inst;
 use crate::object::{Kernel, Object};
 use std::str::FromStr;
@@ -69,7 +69,9 @@ impl Kernel {
         let mut pending = vec![self.entry()];
         while let Some(mut at) = pending.pop() {
             while !found.contains_key(&at) {
-                let Some(inst) = self.code(at).and_then(|bytes| decode(self.arch(), wave, bytes).ok()) else { break };
+                let Some(inst) = self.code(at).and_then(|bytes| decode_halves(self.arch(), wave, bytes).ok()) else {
+                    break;
+                };
                 let next = at.wrapping_add(u64::from(inst.size));
                 let (jumps, ends) = (inst.jump(at), !inst.falls_through());
                 found.insert(at, inst);

@@ -3,7 +3,7 @@
 
 use crate::checks::meta::{mark_first_loads, Cache, Meta};
 use crate::checks::quick::Quick;
-use crate::decode::decode;
+use crate::decode::decode_halves;
 use crate::exec::{lanes, lds};
 use crate::inst::{Inst, Op as Name};
 use crate::lower::{blank, index, is_memory, is_vector, lower, Facts};
@@ -86,7 +86,7 @@ impl<const L: usize> Program<L> {
                     found.insert(pc, Err("there is no code at this address".to_owned()));
                     break;
                 };
-                let inst = match decode(facts.descriptor.arch, L, &bytes) {
+                let inst = match decode_halves(facts.descriptor.arch, L, &bytes) {
                     Ok(inst) => inst,
                     Err(why) => {
                         found.insert(pc, Err(why.to_string()));

@@ -2,14 +2,16 @@
 //! reads it. Any bytes are either an instruction or [`Unknown`]; nothing panics.
 
 mod fields;
+mod halves;
 mod operand;
 
 use crate::inst::{Inst, Unknown};
 use crate::tables::{self, layouts, Group};
 use crate::target::Arch;
+pub(crate) use halves::decode_halves;
 use std::sync::OnceLock;
 
-/// The instruction at the start of `bytes`, for code of that wave size (32 or 64).
+/// The instruction at the start of `bytes`, for code of that wave size (32 or 64), as LLVM 19 decodes it.
 pub fn decode(arch: Arch, wave_size: usize, bytes: &[u8]) -> Result<Inst, Unknown> {
     // On gfx9 an instruction of eight bytes has no literal.
     let longest = if arch.generation() == 9 { 8 } else { 20 };
