@@ -17,6 +17,28 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+/// A package of Candle that is locked to a release without a grafted package, where a later one of the project's choice has one.
+#[derive(Debug, PartialEq)]
+pub struct Move {
+    pub name: String,
+    pub from: String,
+    pub to: String,
+}
+
+/// What has to move in a copy of the lock file so that grafted packages fit it. Cargo would take each of these releases for the other.
+pub fn moves(lock: &[Locked], packages: &Packages, project: &Project) -> Vec<Move> {
+    let of_candle = |package: &&Locked| package.of_registry() && package.name != CUDARC && project.patched.is_empty();
+    let to = |package: &Locked| {
+        let known = packages.versions(&package.name);
+        let later = known.iter().find(|known| compatible(known, &package.version) && is_later(known, &package.version));
+        later.filter(|_| !known.contains(&package.version.as_str())).map(|to| (*to).to_owned())
+    };
+    let moved = lock.iter().filter(of_candle).filter_map(|package| {
+        Some(Move { name: package.name.clone(), from: package.version.clone(), to: to(package)? })
+    });
+    moved.collect()
+}
+
 /// Decides by the project's lock file.
 pub fn decide(lock: &[Locked], packages: &Packages, project: &Project) -> Result<Plan> {
     let cores: Vec<&Locked> = lock.iter().filter(|package| package.name == "candle-core").collect();
@@ -136,6 +158,12 @@ fn compatible(a: &str, b: &str) -> bool {
     significant(a) == significant(b)
 }
 
+/// Of two compatible releases, whether `a` is the later one.
+fn is_later(a: &str, b: &str) -> bool {
+    let numbers = |version: &str| -> Vec<u64> { version.split('.').map_while(|number| number.parse().ok()).collect() };
+    numbers(a) > numbers(b)
+}
+
 /// Whether somebody else than Candle uses cudarc: neither its own packages nor those whose features for CUDA it turns on, of which a
 /// lock file has the generator `ug` also where that is off.
 fn used_beside_candle(lock: &[Locked]) -> bool {
@@ -226,6 +254,37 @@ mod tests {
         let rows = [("candle-core", "0.11.1", REGISTRY, "half"), ("candle-nn", "0.11.0", REGISTRY, "half")];
         let error = plan(&rows, &[]).unwrap_err().sentence;
         assert!(error.contains("`cargo update candle-nn --precise 0.11.1`"), "{error}");
+    }
+
+    #[test]
+    fn an_earlier_release_moves_to_the_one_with_packages() {
+        let project = |patched: &[(&str, &str)]| Project {
+            root: "app".into(),
+            manifests: vec![],
+            patched: patched.iter().map(|(name, what)| (name.to_string(), what.to_string())).collect(),
+        };
+        let row = |name: &str, version: &str, source: &str| {
+            let source = if source.is_empty() { String::new() } else { format!("source = {source:?}\n") };
+            format!("[[package]]\nname = {name:?}\nversion = {version:?}\n{source}")
+        };
+        let lock = lock::read(
+            &("version = 4\n".to_owned()
+                + &row("candle-core", "0.10.1", REGISTRY)
+                + &row("candle-core", "0.11.1", REGISTRY)
+                + &row("candle-core", "0.8.4", REGISTRY)
+                + &row("candle-nn", "0.11.0", REGISTRY)
+                + &row("candle-nn", "0.11.9", REGISTRY)
+                + &row("candle-nn", "0.10.1", "")
+                + &row("cudarc", "0.19.7", REGISTRY)
+                + &row("half", "2.4.0", REGISTRY)),
+        )
+        .unwrap();
+        let moved = |name: &str, from: &str, to: &str| Move { name: name.into(), from: from.into(), to: to.into() };
+        assert_eq!(
+            moves(&lock, &packages(), &project(&[])),
+            [moved("candle-core", "0.10.1", "0.10.2"), moved("candle-nn", "0.11.0", "0.11.1")]
+        );
+        assert_eq!(moves(&lock, &packages(), &project(&[("candle-nn", "../nn")])), []);
     }
 
     #[test]

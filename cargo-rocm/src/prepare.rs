@@ -4,7 +4,7 @@
 use crate::failure::{Failure, Result};
 use crate::lock;
 use crate::packages::{Grafted, Packages};
-use crate::plan::{decide, Plan};
+use crate::plan::{decide, moves, Plan};
 use crate::project::{Cargo, Project};
 use crate::stand_in::{write, State};
 use hip_abi::stable_hash::StableHash;
@@ -48,10 +48,36 @@ pub fn prepare(cargo: &Cargo, project: &Project, packages: &Packages, state: &St
         }
     }
     let base = state.lock_file(BASE);
-    let text = std::fs::read_to_string(&base).map_err(Failure::file("read", &base))?;
-    let locked = read(&text, &base)?;
+    let locked_now = || {
+        let text = std::fs::read_to_string(&base).map_err(Failure::file("read", &base))?;
+        let locked = read(&text, &base)?;
+        Ok::<_, Failure>((text, locked))
+    };
+    let (mut text, mut locked) = locked_now()?;
+    let moves = if cargo.locked { vec![] } else { moves(&locked, packages, project) };
+    let mut notes = Vec::new();
+    for moved in &moves {
+        let moving = |more: &[&str]| {
+            let mut call = cargo.quiet("update");
+            call.arg(format!("{}@{}", moved.name, moved.from)).args(["--precise", &moved.to]);
+            call.args(more.iter().filter(|_| !cargo.offline));
+            call
+        };
+        let offline = state.output(project, BASE, moving(&["--offline"]));
+        // Where a manifest asks for that very release, nothing moves, and the plan's sentence says what is locked.
+        if offline.or_else(|_| state.output(project, BASE, moving(&[]))).is_ok() {
+            notes.push(format!(
+                "{} {} stands in for {}; the project's Cargo.lock stays as it is",
+                moved.name, moved.to, moved.from
+            ));
+        }
+    }
+    if !moves.is_empty() {
+        (text, locked) = locked_now()?;
+    }
 
-    let plan = decide(&locked, packages, project)?;
+    let mut plan = decide(&locked, packages, project)?;
+    plan.notes.extend(notes);
     if !plan.patches.is_empty() {
         let tested = std::fs::read_to_string(packages.root.join("Cargo.lock")).unwrap_or_default();
         state.set_lock(PATCHED, Some(lock::with_preferences(&text, &tested).as_bytes()))?;
@@ -62,7 +88,8 @@ pub fn prepare(cargo: &Cargo, project: &Project, packages: &Packages, state: &St
         }
         check(state, &plan.patches)?;
     }
-    remember(state, &key, &plan, complete)?;
+    // A lock file that must be kept to the letter is asked again.
+    remember(state, &key, &plan, complete && moves.is_empty())?;
     Ok(plan)
 }
 

@@ -40,6 +40,30 @@ fn a_project_of_another_release_is_given_its_packages() {
 }
 
 #[test]
+fn a_lock_file_with_an_earlier_release_is_read_as_the_one_with_packages() {
+    let project = Project::new(&MANIFEST.replace("\"0.11.1\"", "\"0.11.0\"\ncandle-nn = \"0.11.0\""));
+    for name in ["candle-nn", "candle-core"] {
+        succeeds(project.command("cargo", &["update", name, "--precise", "0.11.0"]).output());
+    }
+    let own = project.read("Cargo.lock");
+    for _ in 0..2 {
+        let said = succeeds(project.command("rocm", &["tree", "--depth", "1"]).output());
+        assert!(said.contains("Grafting candle-core 0.11.1, candle-nn 0.11.1 for AMD GPUs"), "{said}");
+        for name in ["candle-core", "candle-nn"] {
+            assert!(said.contains(&format!("{name} 0.11.1 stands in for 0.11.0")), "{said}");
+        }
+        assert_eq!(project.read("Cargo.lock"), own);
+    }
+    // A lock file that must be kept to the letter, and a manifest that wants that release and no other.
+    let said = fails(project.rocm(&["tree", "--locked"]), 3);
+    assert!(said.contains("`cargo update candle-core --precise 0.11.1`"), "{said}");
+    project.write("Cargo.toml", &project.read("Cargo.toml").replace("\"0.11.0\"", "\"=0.11.0\""));
+    let said = fails(project.rocm(&["tree"]), 3);
+    assert!(said.contains("is locked to candle-core 0.11.0"), "{said}");
+    assert_eq!(project.read("Cargo.lock"), own);
+}
+
+#[test]
 fn a_project_with_two_releases_is_given_both() {
     let other = "candle-core = \"=0.11.1\"\nolder = { package = \"candle-core\", version = \"=0.10.2\" }\n";
     let manifest = MANIFEST.replace("candle-core = \"0.11.1\"\n", other);
