@@ -2,8 +2,8 @@
 // windows, masks, softcap, alibi, packed sequences, caches in pages. See attention/ for the parts.
 #include "portable.h"
 #include "fast_math.h"
-#include "attention/shape.h"
 #include "load_order.h"
+#include "attention/shape.h"
 #include "attention/stage.h"
 #include "attention/merge.h"
 #include "attention/plain.h"

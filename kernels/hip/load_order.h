@@ -1,6 +1,17 @@
-// Loads that come later are not begun earlier: the compiler for AMD would load as much ahead as there is, into more registers than there are.
+// What the compiler for AMD must not do early: it would load as much ahead as there is, and keep what it can compute before a loop, in more
+// registers than there are.
 #pragma once
 
+// A number that all lanes have alike, of which the compiler knows nothing: what follows from it is computed here and not kept across a
+// loop. Where waves have 64 lanes each condition that is kept takes two scalar registers.
+DEVICE u32 forgotten(u32 x) {
+#if defined(TARGET_AMD)
+    asm volatile("" : "+s"(x));
+#endif
+    return x;
+}
+
+// Loads that come later are not begun earlier.
 #if defined(TARGET_AMD)
 DEVICE void keep_order() { asm volatile("" ::: "memory"); }
 #else

@@ -8,6 +8,7 @@
 #include "quantized/activations.h"
 #include "quantized/decode.h"
 #include "quantized/encode.h"
+#include "load_order.h"
 #include "quantized/mat_vec.h"
 #include "bulk_copy.h"
 #include "quantized/one_row.h"

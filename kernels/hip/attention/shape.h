@@ -91,17 +91,11 @@ DEVICE const AttentionArguments &read_again(const AttentionArguments &) {
     asm volatile("" : "+s"(at));
     return *(const AttentionArguments *)at;
 }
-// The same number, of which the compiler knows nothing: what follows from it is computed here and not kept across a loop.
-DEVICE u32 forgotten(u32 x) {
-    asm volatile("" : "+s"(x));
-    return x;
-}
 // A pointer that was an argument, as what it is: to memory of the device.
 template <typename T> DEVICE T *global(T *at) { return (T *)(__attribute__((address_space(1))) T *)at; }
 #else
 #define ATTENTION_ARGUMENTS(name) name
 DEVICE const AttentionArguments &read_again(const AttentionArguments &all) { return all; }
-DEVICE u32 forgotten(u32 x) { return x; }
 template <typename T> DEVICE T *global(T *at) { return at; }
 #endif
 

@@ -253,6 +253,7 @@ DEVICE void mat_vec_routed(const u8 *RESTRICT weights, const Activations &activa
             if (slot >= route.pairs) report(route.fault, FAULT_ROUTE, (i64)slot, route.pairs);
         }
         const u8 *own = weights + (known ? expert : 0) * route.expert_bytes;
+        team_log2 = forgotten(team_log2);
         mat_vec<F, ROWS, COLUMNS, MAT_VEC_THREADS>(own, activations, RoutedColumns{route, pair, run, known}, out,
                                                    first_row<ROWS>(team_log2), rows, k, team_log2);
         pair += run;
