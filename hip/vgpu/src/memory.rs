@@ -1,6 +1,8 @@
 //! Device memory as the executor sees it: device addresses are host addresses, and whoever owns the memory says which ranges
 //! may be touched. Two blocks may race on two host threads, as they may on a card, so every access here is atomic and relaxed.
 
+use bytemuck::{AnyBitPattern, NoUninit};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// States of a byte in the shadow of a range, as the embedded device's checked mode has them.
@@ -49,7 +51,8 @@ impl Span {
 ///
 /// # Safety
 /// Every address of a span that `find` returns must be readable (and writable where it says so) by this process for as long
-/// as a launch that uses this memory runs, and nobody may hold a Rust reference to it in that time. The same for its shadow.
+/// as a launch that uses this memory runs, and nobody may hold a Rust reference to it in that time. The same for its shadow, and for
+/// the bytes at an address that `alias` returns.
 pub unsafe trait Memory: Sync {
     /// The live range that `address` lies in.
     fn find(&self, address: u64) -> Option<Span>;
@@ -166,17 +169,37 @@ pub struct Buffers {
 #[repr(C, align(256))]
 struct Line([u64; 32]);
 
+/// Behind pointers, not boxes: kernels write through its addresses while `Buffers` is borrowed.
 struct Buffer {
     /// A line more than asked for keeps neighbours apart.
-    lines: Box<[Line]>,
-    shadow: Box<[u8]>,
+    lines: NonNull<[Line]>,
+    shadow: NonNull<[u8]>,
     bytes: usize,
     freed: bool,
 }
 
+// SAFETY: a buffer owns what it points to, and shares it with nobody but launches, whose accesses are atomic.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; outside of launches it is written through `&mut Buffers` only.
+unsafe impl Sync for Buffer {}
+
 impl Buffer {
     fn start(&self) -> u64 {
-        self.lines.as_ptr() as u64
+        self.lines.cast::<u8>().as_ptr().expose_provenance() as u64
+    }
+
+    fn shadow(&self) -> *mut u8 {
+        self.shadow.cast().as_ptr()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: both came from boxes, in `Buffers::alloc`, and end here.
+        unsafe {
+            drop(Box::from_raw(self.lines.as_ptr()));
+            drop(Box::from_raw(self.shadow.as_ptr()));
+        }
     }
 }
 
@@ -190,12 +213,13 @@ impl Buffers {
     pub fn alloc(&mut self, bytes: usize) -> u64 {
         let lines = vec![Line([0xcdcd_cdcd_cdcd_cdcd; 32]); bytes / 256 + 2].into_boxed_slice();
         let shadow = vec![shadow::FRESH; bytes].into_boxed_slice();
+        let (lines, shadow) = (NonNull::from(Box::leak(lines)), NonNull::from(Box::leak(shadow)));
         self.buffers.push(Buffer { lines, shadow, bytes, freed: false });
         self.buffers.last().map_or(0, Buffer::start)
     }
 
     /// A new buffer that holds these values.
-    pub fn from_slice<T: Copy>(&mut self, values: &[T]) -> u64 {
+    pub fn from_slice<T: NoUninit>(&mut self, values: &[T]) -> u64 {
         let address = self.alloc(size_of_val(values));
         self.write(address, values);
         address
@@ -217,10 +241,10 @@ impl Buffers {
     }
 
     /// Copies values into a buffer; what lies outside is not copied.
-    pub fn write<T: Copy>(&mut self, address: u64, values: &[T]) {
+    pub fn write<T: NoUninit>(&mut self, address: u64, values: &[T]) {
         let bytes = size_of_val(values);
         let Some((buffer, offset)) = self.locate(address, bytes) else { return };
-        let (start, shadow) = (buffer.start(), buffer.shadow.as_ptr().cast_mut());
+        let (start, shadow) = (buffer.start(), buffer.shadow());
         // SAFETY: the range was found inside one of our buffers, which `&mut self` keeps from everybody else.
         unsafe {
             std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), (start as *mut u8).add(offset), bytes);
@@ -228,12 +252,12 @@ impl Buffers {
         }
     }
 
-    /// The values at an address; `None` where they do not lie in one buffer. `T` must be a plain number.
-    pub fn read<T: Copy + Default>(&self, address: u64, count: usize) -> Option<Vec<T>> {
+    /// The values at an address; `None` where they do not lie in one buffer.
+    pub fn read<T: AnyBitPattern>(&self, address: u64, count: usize) -> Option<Vec<T>> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let (buffer, offset) = self.locate(address, bytes)?;
-        let mut values = vec![T::default(); count];
-        // SAFETY: the range lies inside one of our buffers; the values are plain numbers of the right number of bytes.
+        let mut values = vec![T::zeroed(); count];
+        // SAFETY: the range lies inside one of our buffers; the values have that many bytes, and may be any.
         unsafe {
             let from = (buffer.start() as *const u8).add(offset);
             std::ptr::copy_nonoverlapping(from, values.as_mut_ptr().cast::<u8>(), bytes);
@@ -254,7 +278,7 @@ unsafe impl Memory for Buffers {
             start: buffer.start(),
             end: buffer.start() + buffer.bytes as u64,
             writable: true,
-            shadow: buffer.shadow.as_ptr().cast_mut(),
+            shadow: buffer.shadow(),
         })
     }
 
