@@ -92,7 +92,8 @@ impl ModuleStore {
                 }
             })?;
         let loaded = Loaded {
-            module: hip::Module::load(&self.device, object.bytes)?,
+            // SAFETY: a compiler made it of the project's own source, now or for the cache.
+            module: unsafe { hip::Module::load(&self.device, object.bytes) }?,
             functions: module.kernels.iter().map(|_| OnceLock::new()).collect(),
         };
         Ok(slot.loaded.get_or_init(|| loaded))

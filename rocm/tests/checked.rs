@@ -37,7 +37,9 @@ fn what_the_libraries_fill_can_be_read_by_a_kernel() -> hip::Result<()> {
     let device = Platform::named("host")?.device(0)?;
     let code = Compiler::new(device.platform())?.compile(&Program::new("read.hip", SOURCE).for_device(&device))?;
     let stream = device.new_stream()?;
-    let reader = Reader { module: Module::load(&device, code)?, stream: stream.clone() };
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { Module::load(&device, code) }?;
+    let reader = Reader { module, stream: stream.clone() };
     assert!(reader.read(&stream.alloc::<f32>(4)?).is_err(), "memory that nobody wrote is refused");
 
     let blas = Blas::new(&stream)?.expect("the embedded device has a BLAS");

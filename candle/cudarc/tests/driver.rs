@@ -21,7 +21,8 @@ fn a_kernel_is_launched_with_arguments_added_one_by_one() -> Result<(), hip::Err
     let stream = cudarc::driver::CudaStream::from(device.new_stream()?);
     let program = hip::Program::new("scale.hip", SOURCE).for_device(&device);
     let object = hip::Compiler::new(device.platform())?.compile(&program)?;
-    let function = hip::Module::load(&device, object)?.function("scale")?;
+    // SAFETY: the compiler has just made it.
+    let function = unsafe { hip::Module::load(&device, object) }?.function("scale")?;
 
     let input = stream.clone_htod(&[1f32, 2., 3., 4., 5.])?;
     let mut output: CudaSlice<f32> = stream.alloc_zeros(5)?;
@@ -51,7 +52,9 @@ fn streams_take_turns_at_memory() -> Result<(), hip::Error> {
     let device = hip::Platform::named("host")?.device(0)?;
     let own = cudarc::driver::CudaStream::from(device.new_stream()?);
     let program = hip::Program::new("slow.hip", SOURCE).for_device(&device);
-    let module = hip::Module::load(&device, hip::Compiler::new(device.platform())?.compile(&program)?)?;
+    let object = hip::Compiler::new(device.platform())?.compile(&program)?;
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { hip::Module::load(&device, object) }?;
     let (slow, scale) = (module.function("slow")?, module.function("scale")?);
     let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
 

@@ -111,9 +111,15 @@ impl Arena {
         self.shadow.wrapping_add(address - self.base)
     }
 
+    /// For an address in the arena; what lies behind its end is left out.
     fn set_shadow(&self, address: usize, bytes: usize, value: u8) {
-        // SAFETY: callers name ranges of buffers, which lie in the arena; the shadow is as long as the arena.
-        unsafe { std::ptr::write_bytes(self.shadow_of(address), value, bytes) };
+        // SAFETY: the range lies in the arena, and the shadow is as long as the arena.
+        unsafe { std::ptr::write_bytes(self.shadow_of(address), value, bytes.min(self.room(address))) };
+    }
+
+    /// Bytes from an address in the arena to the arena's end.
+    fn room(&self, address: usize) -> usize {
+        self.bytes - (address - self.base)
     }
 
     /// Bytes of pages that a buffer takes.
@@ -180,7 +186,8 @@ impl Arena {
     /// A range was copied: what was never written at the source was not written at the target either.
     pub fn copied(&self, dst: usize, src: usize, bytes: usize) {
         if self.contains(dst) && self.contains(src) {
-            // SAFETY: both ranges lie in buffers, and so in the arena.
+            let bytes = bytes.min(self.room(dst)).min(self.room(src));
+            // SAFETY: both ranges lie in the arena.
             unsafe { std::ptr::copy(self.shadow_of(src), self.shadow_of(dst), bytes) };
         } else {
             self.written(dst, bytes);

@@ -30,7 +30,7 @@ impl Task {
 }
 
 /// Puts `run` at the end of the stream's queue, or into the graph being captured. `writes` are the ranges of device memory that it
-/// fills, for checked mode; they and whatever `run` reads must stay allocated until it has run, as for a kernel.
+/// fills, for checked mode. Whoever wrote `run` answers for the memory it touches, which must be there until it has run.
 pub fn enqueue(stream: hipStream_t, writes: &[(*mut u8, usize)], run: Arc<dyn Fn() + Send + Sync>) -> hipError_t {
     enqueue_fallible(
         stream,

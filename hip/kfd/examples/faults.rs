@@ -27,7 +27,8 @@ impl Bench {
         let device = platform.device(0)?;
         let stream = device.new_stream()?;
         let code = Compiler::new(&platform)?.compile(&Program::new("faults.hip", SOURCE).for_device(&device))?;
-        let module = Module::load(&device, code)?;
+        // SAFETY: the compiler has just made it.
+        let module = unsafe { Module::load(&device, code) }?;
         Ok(Self { device, stream, module })
     }
 

@@ -29,7 +29,8 @@ fn run() -> Result<()> {
     let device = platform.device(0)?;
     let stream = device.new_stream()?;
     let code = Compiler::new(&platform)?.compile(&Program::new("nothing.hip", SOURCE).for_device(&device))?;
-    let module = Module::load(&device, code)?;
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { Module::load(&device, code) }?;
     let function = module.function("nothing")?;
     let mut data = stream.zeros::<i32>(64)?;
     let mut launch = |count: u32, wait: bool| -> Result<f64> {

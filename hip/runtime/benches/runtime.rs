@@ -243,7 +243,8 @@ fn main() -> Result<()> {
     let device = Platform::named(&name)?.device(0)?;
     println!("{}: {}, {}", device.platform().name(), device.name(), device.arch());
     let program = Program::new("bench.hip", SOURCE).option("-O3").for_device(&device);
-    let module = Module::load(&device, Compiler::new(device.platform())?.compile(&program)?)?;
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { Module::load(&device, Compiler::new(device.platform())?.compile(&program)?) }?;
     let bench = Bench { stream: device.new_stream()?, module };
     launch_overhead(&bench)?;
     allocation(&bench)?;

@@ -20,7 +20,8 @@ use std::fmt;
 ///     }
 /// "#;
 /// let code = Compiler::new(stream.device().platform())?.compile(&Program::new("add_one.hip", source).for_device(stream.device()))?;
-/// let add_one = Module::load(stream.device(), code)?.function("add_one")?;
+/// // SAFETY: the compiler has just made it.
+/// let add_one = unsafe { Module::load(stream.device(), code) }?.function("add_one")?;
 /// let mut data = stream.upload(&[1.0f32, 2.0, 3.0])?;
 /// // SAFETY: the kernel takes a pointer and an int, and checks its bounds.
 /// unsafe { add_one.launch(&stream, LaunchConfig::for_elements(3, 256), &(&mut data, 3i32))? };

@@ -59,6 +59,8 @@ pub use hip_macros::{device, kernel, kernels};
 pub use launch::{Dim3, DynamicArgs, KernelArg, KernelArgs, LaunchConfig};
 pub use module::{Function, FunctionInfo, Module};
 pub use pinned::{Pending, PinnedBuffer};
+#[doc(hidden)]
+pub use platform::warn;
 pub use platform::{Platform, PlatformKind, PLATFORM_VARIABLE};
 pub use pool::PoolStats;
 pub use put_off::{MemoryId, PutOff};

@@ -26,7 +26,11 @@ struct ModuleInner {
 
 impl Module {
     /// Loads a code object: an ELF file or a bundle of them for `gfx` targets, a host code object on the embedded device.
-    pub fn load(device: &Device, image: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+    ///
+    /// # Safety
+    /// The bytes were made by a compiler that the program trusts. The embedded device loads a host code object as the system loads a
+    /// shared library, so that its constructors run; what is no code object at all is an error.
+    pub unsafe fn load(device: &Device, image: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
         let image = image.into();
         if image.len() < 16 {
             return Err(Error::refused(format!("a code object of {} bytes is too short to be one", image.len())));
@@ -34,7 +38,7 @@ impl Module {
         crate::image::check_extent(&image)?;
         device.0.bind()?;
         let mut handle = hipModule_t::NULL;
-        // SAFETY: the image is alive during the call and kept after it.
+        // SAFETY: the image is a compiler's, alive during the call and kept after it.
         device.with_memory_retry(|| unsafe {
             call!(device.platform(), hipModuleLoadData(&mut handle, image.as_ptr().cast()), || format!(
                 "loading a code object of {} on device {} ({})",

@@ -68,15 +68,18 @@ pub(crate) struct PlatformInner {
 
 impl Platform {
     /// The platform to use: what `CANDLE_ROCM_PLATFORM` names; otherwise AMD's, when its library loads and reports a
-    /// device; otherwise the embedded device, with one warning: in the log, or on standard error where the program has no
-    /// logger. `CANDLE_ROCM_PLATFORM=amd` refuses the embedded device.
+    /// device; otherwise the embedded device, with one warning: in the log, or on standard error where no logger
+    /// takes warnings. `CANDLE_ROCM_PLATFORM=amd` refuses the embedded device.
     pub fn detect() -> Result<Self> {
-        match std::env::var(PLATFORM_VARIABLE) {
-            Ok(name) if !name.trim().is_empty() => {
-                Self::by_name(&name, &format!("{PLATFORM_VARIABLE}={} asks for it", name.trim()))
-            }
-            _ => Self::automatic(),
+        match Self::asked_for() {
+            Some(name) => Self::by_name(&name, &format!("{PLATFORM_VARIABLE}={name} asks for it")),
+            None => Self::automatic(),
         }
+    }
+
+    /// What `CANDLE_ROCM_PLATFORM` names, if anything.
+    pub fn asked_for() -> Option<String> {
+        std::env::var(PLATFORM_VARIABLE).ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
     }
 
     /// The platform of that name, `amd`, `host` or `cuda`, or AMD GPUs in software by their architectures (`gfx1100,gfx90a`: two
@@ -261,11 +264,12 @@ impl fmt::Debug for Platform {
     }
 }
 
-/// A warning that must reach a person: without a logger (whose level is then off) the log would swallow it.
-fn warn(sentence: &str) {
-    match log::max_level() {
-        log::LevelFilter::Off => eprintln!("candle-rocm: {sentence}"),
-        _ => log::warn!("{sentence}"),
+/// A warning that must reach a person: in the log, or on standard error where no logger takes warnings.
+#[doc(hidden)]
+pub fn warn(sentence: &str) {
+    match log::log_enabled!(log::Level::Warn) {
+        true => log::warn!("{sentence}"),
+        false => eprintln!("candle-rocm: {sentence}"),
     }
 }
 

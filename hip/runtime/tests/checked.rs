@@ -50,7 +50,8 @@ impl Bench {
             let compiler = Compiler::new(device.platform()).expect("there is a C++ compiler");
             compiler.compile(&Program::new("misbehave.hip", SOURCE).for_device(&device)).expect("it compiles")
         });
-        let module = Module::load(&device, code.clone()).expect("it loads");
+        // SAFETY: the compiler has made it.
+        let module = unsafe { Module::load(&device, code.clone()) }.expect("it loads");
         Self { stream: device.new_stream().expect("a stream"), module, _alone: alone }
     }
 

@@ -131,7 +131,8 @@ const WORK: &[(&str, Work)] = &[
     }),
     ("kernels", |device| {
         let stream = device.new_stream()?;
-        let module = Module::load(device, code(device)?)?;
+        // SAFETY: the compiler has just made it.
+        let module = unsafe { Module::load(device, code(device)?) }?;
         assert_eq!(module.global("counter")?.1, 4);
         let twice = module.function("twice")?;
         twice.info()?;
@@ -306,7 +307,8 @@ fn out_of_memory_gives_back_what_is_kept_and_tries_once_more() {
 fn an_error_while_dropping_comes_out_once_at_the_next_call() {
     let _alone = alone();
     let device = platform().device(0).expect("device 0");
-    let module = Module::load(&device, code(&device).expect("code")).expect("a module");
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { Module::load(&device, code(&device).expect("code")) }.expect("a module");
     let armed = inject::fail("hipModuleUnload", 1, FAILURE);
     drop(module);
     assert!(armed.fired());

@@ -43,7 +43,8 @@ fn launches_are_counted_or_planned() {
         }
         Err(error) => panic!("{error}"),
     };
-    let module = Module::load(&device, code).expect("it loads");
+    // SAFETY: the compiler has just made it.
+    let module = unsafe { Module::load(&device, code) }.expect("it loads");
     let stream = device.new_stream().expect("a stream");
     let source = stream.upload(&vec![1.5f32; 32 * 1024]).expect("an upload");
     let mut target = stream.zeros::<f32>(1024).expect("zeros");

@@ -71,7 +71,7 @@ fn no_visible_device_and_bad_values_are_sentences() {
 }
 
 #[test]
-fn a_program_without_a_logger_says_on_standard_error_that_it_runs_on_the_cpu() {
+fn a_program_whose_log_takes_no_warnings_says_on_standard_error_that_it_runs_on_the_cpu() {
     let run = |variables: &[(&str, &str)]| {
         let mut child = Command::new(std::env::current_exe().expect("a test has a path"));
         child
@@ -83,7 +83,8 @@ fn a_program_without_a_logger_says_on_standard_error_that_it_runs_on_the_cpu() {
         String::from_utf8_lossy(&output.stderr).matches("no AMD GPU can be used").count()
     };
     assert_eq!(run(&[]), 1, "once, however often the platform is asked for");
-    assert_eq!(run(&[("LISTEN", "1")]), 0, "a logger listens: it is told");
+    assert_eq!(run(&[("LISTEN", "warn")]), 0, "a logger listens: it is told");
+    assert_eq!(run(&[("LISTEN", "error")]), 1, "a logger that takes errors only does not listen");
     assert_eq!(run(&[HOST]), 0, "the embedded device was asked for");
 }
 
@@ -98,9 +99,9 @@ fn child_that_looks_twice() {
         fn log(&self, _: &log::Record<'_>) {}
         fn flush(&self) {}
     }
-    if std::env::var_os("LISTEN").is_some() {
+    if let Ok(level) = std::env::var("LISTEN") {
         log::set_logger(&Listener).expect("the first logger");
-        log::set_max_level(log::LevelFilter::Warn);
+        log::set_max_level(level.parse().expect("a level"));
     }
     // Without visible devices the embedded device does not start either; what is tested was said before.
     let _first = Platform::detect();

@@ -111,7 +111,8 @@ impl RocmDevice {
         let device = self.hip_device();
         let program = Program::new(format!("{name}.hip"), source).for_device(device);
         let object = Compiler::new(device.platform()).w()?.compile(&program).w()?;
-        Module::load(device, object).w()
+        // SAFETY: the compiler has just made it of the caller's source.
+        unsafe { Module::load(device, object) }.w()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Code objects: loaded, unloaded, refused; and the compiler that makes them.
 
-use super::{compiled, Bench, Done};
+use super::{compiled, load, Bench, Done};
 use crate::{Buffer, Compiler, Error, LaunchConfig, Module, Program, Result};
 
 fn adds(what: i32) -> String {
@@ -8,12 +8,12 @@ fn adds(what: i32) -> String {
 }
 
 pub(super) fn load_and_unload(bench: &Bench) -> Result<Done> {
-    let load = |what: i32| -> Result<Module> {
-        Module::load(&bench.device, compiled(&bench.device, "add.hip", &adds(what))?.to_vec())
+    let adding = |what: i32| -> Result<Module> {
+        load(&bench.device, compiled(&bench.device, "add.hip", &adds(what))?.to_vec())
     };
     let mut value = bench.stream.zeros::<i32>(1)?;
     // Two modules with a kernel of the same name; each function keeps its own module.
-    let (one, ten) = (load(1)?.function("add")?, load(10)?.function("add")?);
+    let (one, ten) = (adding(1)?.function("add")?, adding(10)?.function("add")?);
     for function in [&one, &ten, &one] {
         // SAFETY: the kernel takes one pointer to an int.
         unsafe { function.launch(&bench.stream, LaunchConfig::new(1, 1), &(&mut value,)) }?;
@@ -24,7 +24,7 @@ pub(super) fn load_and_unload(bench: &Bench) -> Result<Done> {
     unsafe { one.launch(&bench.stream, LaunchConfig::new(1, 1), &(&mut value,)) }?;
     assert_eq!(value.to_vec()?, [13]);
     for _ in 0..20 {
-        let module = load(1)?;
+        let module = adding(1)?;
         // SAFETY: as above.
         unsafe { module.function("add")?.launch(&bench.stream, LaunchConfig::new(1, 1), &(&mut value,)) }?;
         bench.stream.synchronize()?;
@@ -59,7 +59,7 @@ pub(super) fn bad_images(bench: &Bench) -> Result<Done> {
         ("an ELF header alone", truncated),
     ];
     for (what, image) in attempts {
-        let error = Module::load(&bench.device, image).map(|_| ()).expect_err(what);
+        let error = load(&bench.device, image).map(|_| ()).expect_err(what);
         assert!(error.to_string().contains("code object"), "{what}: {error}");
     }
     assert!(bench.kernel("scale").is_ok(), "the next call works");
@@ -97,7 +97,7 @@ pub(super) fn compile_errors_carry_the_log(bench: &Bench) -> Result<Done> {
     let source = "#include \"answer.h\"\nextern \"C\" __global__ void answer(int* out) { *out = ANSWER + EXTRA; }";
     let program = Program::new("answer.hip", source).header("answer.h", "#define ANSWER 40\n").option("-DEXTRA=2");
     let code = compiler.compile(&program.for_device(&bench.device))?;
-    let answer = Module::load(&bench.device, code)?.function("answer")?;
+    let answer = load(&bench.device, code)?.function("answer")?;
     let mut out = bench.stream.zeros::<i32>(1)?;
     // SAFETY: the kernel takes one pointer to an int.
     unsafe { answer.launch(&bench.stream, LaunchConfig::new(1, 1), &(&mut out,)) }?;

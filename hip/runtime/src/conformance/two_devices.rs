@@ -1,7 +1,7 @@
 //! Two devices: copies between them, kernels on each.
 
-use super::{compiled, Bench, Done, LONG_TICKS};
-use crate::{Device, LaunchConfig, Module, Result};
+use super::{compiled, load, Bench, Done, LONG_TICKS};
+use crate::{Device, LaunchConfig, Result};
 
 const ONE_DEVICE: Done = Done::NotHere("the platform has one device");
 
@@ -38,7 +38,7 @@ pub(super) fn kernels_stay_on_their_device(bench: &Bench) -> Result<Done> {
     let mut data = there.upload(&[1.0f32; 100])?;
     let error = bench.launch_on(&there, "scale", LaunchConfig::new(1, 100), &(&mut data, 3.0f32, 100u32)).unwrap_err();
     assert!(error.to_string().contains("load its module there"), "{error}");
-    let module = Module::load(&peer, compiled(&peer, "kernels.hip", include_str!("kernels.hip"))?.to_vec())?;
+    let module = load(&peer, compiled(&peer, "kernels.hip", include_str!("kernels.hip"))?.to_vec())?;
     // SAFETY: the kernel takes a pointer, a float and a count.
     unsafe { module.function("scale")?.launch(&there, LaunchConfig::new(1, 100), &(&mut data, 3.0f32, 100u32)) }?;
     assert_eq!(data.to_vec()?, [3.0; 100]);

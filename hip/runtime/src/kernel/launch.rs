@@ -124,7 +124,9 @@ impl KernelModule {
                 stream.refuse_in_capture(
                     "loading a kernel for the first time (call `hip::kernel::prepare` before the capture)",
                 )?;
-                let module = Module::load(stream.device(), self.code(stream)?.as_ref().clone())?;
+                let code = self.code(stream)?.as_ref().clone();
+                // SAFETY: a compiler made it of what the attribute wrote.
+                let module = unsafe { Module::load(stream.device(), code) }?;
                 loaded.modules.push((number, module.clone()));
                 module
             }
