@@ -74,6 +74,9 @@ fn making_a_device_says_which_feature_is_missing() {
     let text = bench.root();
     assert!(text.contains("///AROCMGPU.pubfnnew_rocm(i:usize)->R{if!cfg!(feature=\"cuda\"){crate::bail!("), "{text}");
     assert!(text.ends_with("}make(i)}}"), "{text}");
+    // Where upstream says nothing, what becomes of a machine without a GPU is said.
+    let bare = Bench::new().with("crate/src/lib.rs", "impl D { pub fn new_cuda(i: usize) -> R { make(i) } }").root();
+    assert!(bare.contains("CANDLE_ROCM_PLATFORM=amd`makesthatanerror.pubfnnew_rocm(i:usize)"), "{bare}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A ROCm device as Candle sees it: a stream, the modules loaded for it, and the state of its random numbers. All handles
 //! made by `Device::new_rocm` for one GPU share one stream, so that their tensors may be mixed freely; only
-//! `new_rocm_with_stream` makes a stream of its own.
+//! `new_rocm_with_stream` makes a stream of its own. Where there is no GPU it is the embedded device, unless `CANDLE_ROCM_PLATFORM=amd`
+//! refuses that.
 
 use super::custom::CustomModules;
 use super::kernels::Kernels;

@@ -48,22 +48,20 @@ use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
 use crate::{CpuStorage, DType, Layout, Result};
 
-/// Whether there is a device that a program should choose over the CPU: an AMD GPU, or what `CANDLE_ROCM_PLATFORM` asks for. The
-/// embedded device computes on the CPU as well, only slower, so unasked it does not count. A program that gets the CPU for
-/// want of a GPU is told why, once.
+/// Whether a program should choose this device over the CPU: there is an AMD GPU, or `CANDLE_ROCM_PLATFORM` asks for a platform.
+/// The embedded device computes on the CPU as well, only slower, so unasked it does not count. What is asked for and is not there
+/// counts: a device is an error then, and not the CPU. A program that gets the CPU for want of a GPU is told why, once.
 pub fn is_available() -> bool {
     static TOLD: std::sync::Once = std::sync::Once::new();
-    let asked = std::env::var(hip::PLATFORM_VARIABLE).is_ok_and(|name| !name.trim().is_empty());
-    let (wanted, found) = match asked {
-        true => ("what CANDLE_ROCM_PLATFORM asks for is not there", hip::Platform::detect()),
-        false => ("no AMD GPU can be used", hip::Platform::named("amd")),
-    };
-    let Err(error) = found else { return true };
-    let why = format!("{wanted}, so a program that asks whether a GPU is there gets the CPU: {error}");
-    TOLD.call_once(|| match log::max_level() {
-        // Without a logger the log would swallow it.
-        log::LevelFilter::Off => eprintln!("candle-rocm: {why}"),
-        _ => log::warn!("{why}"),
+    if hip::Platform::asked_for().is_some() {
+        return true;
+    }
+    let Err(error) = hip::Platform::named("amd") else { return true };
+    TOLD.call_once(|| {
+        hip::warn(&format!(
+            "no AMD GPU can be used, so a program that asks whether one is there gets the CPU: {error}. {}=amd makes that an error",
+            hip::PLATFORM_VARIABLE
+        ));
     });
     false
 }

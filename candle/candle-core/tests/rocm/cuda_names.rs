@@ -38,6 +38,27 @@ fn the_device_is_cudas() -> Result<()> {
     Ok(())
 }
 
+/// A platform that was asked for and is not there is an error, also for programs that would take the CPU.
+#[test]
+fn what_is_asked_for_and_missing_is_no_cpu() {
+    let mut child = std::process::Command::new(std::env::current_exe().expect("a test has a path"));
+    child.args(["--exact", "cuda_names::child_that_wants_a_gpu", "--ignored", "--nocapture"]);
+    // Whatever this machine has, no GPU is seen.
+    child.env("CANDLE_ROCM_PLATFORM", "amd").env("HIP_VISIBLE_DEVICES", "").env("ROCR_VISIBLE_DEVICES", "");
+    let output = child.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("refused: ") && !said.contains("got a device"), "{said}");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_that_wants_a_gpu() {
+    match Device::cuda_if_available(0) {
+        Ok(device) => println!("got a device: {device:?}"),
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
 const KERNELS: &str = r#"
 extern "C" __global__ void shift(float *out, const float *in, const float by, const unsigned count) {
     for (unsigned i = threadIdx.x; i < count; i += blockDim.x) out[i] = in[i] + by;

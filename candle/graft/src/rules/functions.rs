@@ -22,6 +22,12 @@ pub(super) struct Function<'s> {
     place: Place<'s>,
 }
 
+impl Function<'_> {
+    pub(super) fn is_documented(&self) -> bool {
+        self.attributes.iter().any(|attribute| attribute.path().is_ident("doc"))
+    }
+}
+
 /// Where a function stands.
 #[derive(Clone, Copy)]
 enum Place<'s> {

@@ -20,7 +20,8 @@ impl Rules<'_, '_, '_> {
             Some(body) if function.signature.ident.to_string().starts_with("new_") => {
                 // ROCm's names are as long as CUDA's.
                 let head = body.span().byte_range().start - range.start + 1;
-                format!("{}\n{indent}    {WITHOUT_THE_FEATURE}{}", &copy[..head], &copy[head..])
+                let about = if function.is_documented() { String::new() } else { about_devices(indent) };
+                format!("{about}{}\n{indent}    {WITHOUT_THE_FEATURE}{}", &copy[..head], &copy[head..])
             }
             _ => copy,
         };
@@ -60,6 +61,14 @@ impl Rules<'_, '_, '_> {
         text.push_str(self.patch.slice(&(position..whole.end)));
         text
     }
+}
+
+/// What `new_rocm` and its like say of themselves where upstream's function says nothing.
+fn about_devices(indent: &str) -> String {
+    format!(
+        "/// The AMD GPU of this ordinal. Where there is none, the embedded device, which runs the same kernels on the CPU, and one\n\
+         {indent}/// warning; `CANDLE_ROCM_PLATFORM=amd` makes that an error.\n{indent}"
+    )
 }
 
 /// What `new_rocm` answers in a build without the feature, where only stand-ins are there.
