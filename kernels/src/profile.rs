@@ -1,5 +1,5 @@
 //! What is planned with on one device: the row of the table of architectures for it, and what HIP reports of it. Whatever
-//! chooses a kernel, a grid or a library by the kind of GPU asks here, and nowhere else is the name of an architecture read.
+//! chooses a kernel, a grid or a library by the kind of GPU asks here; no other plan reads the name of an architecture.
 
 mod table;
 pub mod tuned;
