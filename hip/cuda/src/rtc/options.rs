@@ -53,6 +53,9 @@ const PAIRS: &[&str] = &["-mllvm", "-Xclang", "-Xarch_device"];
 const LEFT_OUT: &[&str] =
     &["-O", "-f", "-m", "-W", "-nogpu", "-nostd", "--rocm-", "--hip-", "--cuda-", "-x", "-Rpass", "-save-temps"];
 
+/// Functions that do not say where they run are the device's.
+const DEVICE_BY_DEFAULT: &str = "--device-as-default-execution-space";
+
 /// The options for nvrtc.
 pub(super) fn translate(given: &[String], surroundings: &Surroundings) -> Vec<String> {
     let mut translated = Vec::new();
@@ -75,6 +78,8 @@ pub(super) fn translate(given: &[String], surroundings: &Surroundings) -> Vec<St
         translated.push("--split-compile=0".to_string());
     }
     translated.push("--pre-include=hip/hip_runtime.h".to_string());
+    // A lambda with `auto` in a kernel is the device's, as with hipRTC; nvrtc takes it for the host's otherwise.
+    translated.push(DEVICE_BY_DEFAULT.to_string());
     translated.push("-D__HIP_PLATFORM_NVIDIA__=1".to_string());
     // Last, so that a folder of the caller's is looked into first.
     translated.extend(surroundings.include.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -90,7 +95,9 @@ mod tests {
         let surroundings =
             Surroundings { architecture: architecture.map(str::to_string), include: None, parallel: false };
         let all = translate(&given, &surroundings);
-        let ours = |option: &String| option.contains("hip_runtime") || option.contains("__HIP_PLATFORM");
+        let ours = |option: &String| {
+            option.contains("hip_runtime") || option.contains("__HIP_PLATFORM") || option == DEVICE_BY_DEFAULT
+        };
         all.into_iter().filter(|option| !ours(option)).collect()
     }
 
