@@ -21,6 +21,13 @@ fn outside(m: &mut Machine<'_>, lane: usize, address: u32, bytes: usize, write: 
     m.fail(Cause::Lds, Some(lane), message)
 }
 
+#[cold]
+#[inline(never)]
+fn misaligned(m: &mut Machine<'_>, lane: usize, address: u32, bytes: usize) -> Flow {
+    let why = format!("atomic on {bytes} bytes at {address:#x} of local memory, which is not aligned");
+    m.fail(Cause::Misaligned, Some(lane), why)
+}
+
 impl Machine<'_> {
     /// Whether an access to local memory is inside.
     #[inline(always)]
@@ -364,6 +371,41 @@ impl<const B: usize> Run for Store2<B> {
     }
 }
 
+/// Swaps of `B` bytes at two offsets.
+struct Swap2<const B: usize>;
+
+impl<const B: usize> Run for Swap2<B> {
+    #[inline(always)]
+    fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
+        // The first result may be the address of the second swap, or its data.
+        let places = pair_offsets(op).map(|offset| addresses(w, op, offset));
+        let data: [[Row<L>; 2]; 2] = std::array::from_fn(|half| {
+            [0, 1].map(|n| if n < B / 4 { row(w, op.src[1 + half], n as u16) } else { Row::ZERO })
+        });
+        for (half, addresses) in places.iter().enumerate() {
+            if !m.note_lds_atomic(addresses, w, B) {
+                return Flow::Fail;
+            }
+            for lane in w.active() {
+                let address = addresses[lane];
+                if !m.lds_holds(address, B) {
+                    return outside(m, lane, address, B, true);
+                }
+                if !(address as usize).is_multiple_of(B) {
+                    return misaligned(m, lane, address, B);
+                }
+                for n in 0..B / 4 {
+                    let at = address + 4 * n as u32;
+                    let old = u32::from_le_bytes(m.lds_read(at));
+                    m.lds_write(at, &data[half][n][lane].to_le_bytes());
+                    w.v[op.dst.index as usize + half * (B / 4) + n][lane] = old;
+                }
+            }
+        }
+        Flow::Next
+    }
+}
+
 /// An atomic on `B` bytes.
 struct AtomicLds<const B: usize>;
 
@@ -381,8 +423,7 @@ impl<const B: usize> Run for AtomicLds<B> {
                 return outside(m, lane, address, B, true);
             }
             if !(address as usize).is_multiple_of(B) {
-                let why = format!("atomic on {B} bytes at {address:#x} of local memory, which is not aligned");
-                return m.fail(Cause::Misaligned, Some(lane), why);
+                return misaligned(m, lane, address, B);
             }
             let pair = |source: usize| {
                 let low = u64::from(word(w, op, source, 0, lane));
@@ -505,6 +546,11 @@ pub(crate) fn lookup<const L: usize>(name: &str, fast: bool) -> Option<(Handler<
             "2addr_b64" | "2addr_stride64_b64" => plain(pick::<Store2<8>, L>(fast)),
             _ => None,
         };
+    }
+    match name {
+        "storexchg_2addr_b32" | "storexchg_2addr_stride64_b32" => return plain(pick::<Swap2<4>, L>(fast)),
+        "storexchg_2addr_b64" | "storexchg_2addr_stride64_b64" => return plain(pick::<Swap2<8>, L>(fast)),
+        _ => {}
     }
     let (atomic, wide) = Atomic::parse(name)?;
     let handler = if wide { pick::<AtomicLds<8>, L>(fast) } else { pick::<AtomicLds<4>, L>(fast) };

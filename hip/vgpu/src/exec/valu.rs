@@ -50,6 +50,16 @@ fn trig_preop(angle: f64, part: u32) -> f64 {
     double::ldexp(digits as f64, scale)
 }
 
+/// A product, or the smallest number where the second factor is none or the guard not above 0.
+#[inline(always)]
+fn mullit(a: f32, b: f32, guard: f32) -> f32 {
+    if guard > 0.0 && b > f32::MIN {
+        a * b
+    } else {
+        f32::MIN
+    }
+}
+
 /// A product in which 0 times anything is 0.
 #[inline(always)]
 fn mul_dx9(a: f32, b: f32) -> f32 {
@@ -208,6 +218,7 @@ lanes! { floats;
     V_SUBREV_F32(a: F32, b: F32) -> F32 { b - a }
     V_MUL_F32(a: F32, b: F32) -> F32 { a * b }
     V_MUL_DX9_ZERO_F32(a: F32, b: F32) -> F32 { mul_dx9(a, b) }
+    V_MULLIT_F32(a: F32, b: F32, c: F32) -> F32 { mullit(a, b, c) }
     V_MAX_NUM_F32(a: F32, b: F32) -> F32 { single::max(a, b) }
     V_MIN_NUM_F32(a: F32, b: F32) -> F32 { single::min(a, b) }
     V_MAXIMUM_F32(a: F32, b: F32) -> F32 { single::maximum(a, b) }
