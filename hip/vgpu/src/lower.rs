@@ -312,7 +312,7 @@ fn handler<const L: usize>(facts: &Facts<'_>, inst: &Inst) -> Option<(Handler<L>
                     return Some((handler, 0));
                 }
                 // An integer result that would have to saturate, and no line that says how.
-                if valu::integers::<L>(op, fast).is_some() || op == Name::V_MAD_CO_U64_U32 {
+                if valu::integers::<L>(op, fast).is_some() || matches!(op, Name::V_MAD_CO_U64_U32 | Name::V_PERM_B32) {
                     return None;
                 }
             }

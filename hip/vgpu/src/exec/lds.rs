@@ -66,7 +66,13 @@ fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &Row<L>, 
 /// Local addresses of all lanes: a register and an offset. A loop, because `map` of an array this long is not made one.
 #[inline(always)]
 fn addresses<const L: usize>(w: &Wave<L>, op: &Op<L>, offset: u32) -> Row<L> {
-    let mut addresses = row(w, op.src[0], 0);
+    moved(&row(w, op.src[0], 0), offset)
+}
+
+/// Addresses and an offset.
+#[inline(always)]
+fn moved<const L: usize>(base: &Row<L>, offset: u32) -> Row<L> {
+    let mut addresses = *base;
     for i in 0..L {
         addresses[i] = addresses[i].wrapping_add(offset);
     }
@@ -314,15 +320,16 @@ fn pair_offsets<const L: usize>(op: &Op<L>) -> [u32; 2] {
 impl<const B: usize> Run for Load2<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        // The first load may have the address register as its target.
-        let [first, second] = pair_offsets(op).map(|offset| addresses(w, op, offset));
-        for (half, addresses) in [first, second].iter().enumerate() {
-            if !m.note_lds(addresses, w, B, false) {
+        // The first load may have the address register as its target. Not by `map`, which copies rows four times.
+        let base = row(w, op.src[0], 0);
+        for (half, offset) in pair_offsets(op).into_iter().enumerate() {
+            let addresses = moved(&base, offset);
+            if !m.note_lds(&addresses, w, B, false) {
                 return Flow::Fail;
             }
-            if all_inside(w, m, addresses, B) {
+            if all_inside(w, m, &addresses, B) {
                 // SAFETY: as just seen.
-                unsafe { load_words::<B, L>(w, m, addresses, op.dst.index as usize + half * (B / 4)) };
+                unsafe { load_words::<B, L>(w, m, &addresses, op.dst.index as usize + half * (B / 4)) };
                 continue;
             }
             for lane in w.active() {
@@ -378,12 +385,13 @@ impl<const B: usize> Run for Swap2<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
         // The first result may be the address of the second swap, or its data.
-        let places = pair_offsets(op).map(|offset| addresses(w, op, offset));
+        let base = row(w, op.src[0], 0);
         let data: [[Row<L>; 2]; 2] = std::array::from_fn(|half| {
             [0, 1].map(|n| if n < B / 4 { row(w, op.src[1 + half], n as u16) } else { Row::ZERO })
         });
-        for (half, addresses) in places.iter().enumerate() {
-            if !m.note_lds_atomic(addresses, w, B) {
+        for (half, offset) in pair_offsets(op).into_iter().enumerate() {
+            let addresses = moved(&base, offset);
+            if !m.note_lds_atomic(&addresses, w, B) {
                 return Flow::Fail;
             }
             for lane in w.active() {
