@@ -7,15 +7,17 @@ use vgpu::{Arch, Options};
 
 const SMALLEST: f32 = f32::MIN_POSITIVE;
 
+/// Denominator, numerator; the scaled numerator (0 is not a number) and the flag, where denormals are kept and where they are flushed.
+type Division = (f32, f32, [(f32, u32); 2]);
+
 #[test]
 fn the_first_step_of_a_division_sets_its_flag_for_zeros_and_near_denormal_quotients() {
     if clang().is_none() {
         return;
     }
     let denormal = f32::from_bits(1);
-    // Denominator, numerator; the scaled numerator (0 is not a number) and the flag, where denormals are kept and where they are flushed.
     let up = SMALLEST * 2f32.powi(64);
-    let cases: &[(f32, f32, [(f32, u32); 2])] = &[
+    let cases: &[Division] = &[
         (4.0, 1.0, [(1.0, 0); 2]),
         (0.0, 1.0, [(0.0, 1); 2]),
         (1.0, 0.0, [(0.0, 1); 2]),
@@ -26,7 +28,7 @@ fn the_first_step_of_a_division_sets_its_flag_for_zeros_and_near_denormal_quotie
         (1.5, 1.75 * SMALLEST, [(1.75 * up, 1); 2]),
         (2f32.powi(127), 1.0, [(1.0, 1); 2]),
     ];
-    let row = |pick: fn(&(f32, f32, [(f32, u32); 2])) -> f32| cases.iter().map(|case| pick(case).to_bits()).collect();
+    let row = |pick: fn(&Division) -> f32| cases.iter().map(|case| pick(case).to_bits()).collect();
     let inputs: [Vec<u32>; 2] = [row(|case| case.0), row(|case| case.1)];
     for arch in Arch::ALL {
         for flush in [false, true] {
