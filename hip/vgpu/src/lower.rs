@@ -2,7 +2,7 @@
 
 use crate::descriptor::Descriptor;
 use crate::exec::{compare, cross, forms, lanes, lds, matrix, packed, salu, smem, trans, valu, vmem};
-use crate::inst::{Arg, Encoding, Inst, Op as Name, Operand, Sel, Ty};
+use crate::inst::{Arg, Dpp, Encoding, Inst, Op as Name, Operand, Sel, Ty};
 use crate::wave::{flags, mods, scalar, Handler, Inner, Kind, Op, Slot, SPARE_ROWS};
 
 /// What lowering needs to know besides the instruction.
@@ -174,7 +174,10 @@ pub(crate) fn lower<const L: usize>(facts: &Facts<'_>, inst: &Inst) -> Result<Op
             flag(inst.clamp, flags::CLAMP);
             flag(inst.dst.op_sel, flags::DST_HIGH);
             flag(facts.descriptor.arch.is_cdna() && clears_high(inst.op), flags::CLEAR_HIGH);
-            op.flags |= u32::from(inst.omod & 3) << 1;
+            // IEEE mode has no output modifiers; gfx12 does not have that mode.
+            if facts.descriptor.mode & 1 << 9 == 0 || facts.descriptor.arch.generation() >= 12 {
+                op.flags |= u32::from(inst.omod & 3) << 1;
+            }
             let name = inst.op.name();
             if name.starts_with("v_cmpx") && facts.descriptor.arch.is_cdna() {
                 op.flags |= flags::ALSO_EXEC;
@@ -309,7 +312,7 @@ fn handler<const L: usize>(facts: &Facts<'_>, inst: &Inst) -> Option<(Handler<L>
                     return Some((handler, 0));
                 }
                 // An integer result that would have to saturate, and no line that says how.
-                if valu::integers::<L>(op, fast).is_some() || op == Name::V_MAD_CO_U64_U32 {
+                if valu::integers::<L>(op, fast).is_some() || matches!(op, Name::V_MAD_CO_U64_U32 | Name::V_PERM_B32) {
                     return None;
                 }
             }
@@ -366,6 +369,12 @@ fn lower_wrapped<const L: usize>(facts: &Facts<'_>, inst: &Inst) -> Result<Op<L>
     } else {
         if inst.src[0].dwords > 2 {
             return Err(format!("{} with DPP is not emulated", inst.op.name()));
+        }
+        match inst.dpp {
+            Some(Dpp::Rule { ctrl, .. }) if !ctrl.exists(facts.descriptor.arch) => {
+                return Err(format!("{} has no such DPP control: {ctrl:?}", facts.descriptor.arch));
+            }
+            _ => {}
         }
         first.src[0] = spare(first.src[0], 0);
     }

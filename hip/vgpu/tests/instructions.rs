@@ -59,7 +59,13 @@ const CASES: &[Case] = &[
             if sum.is_nan() { 0 } else { (if sum > 0.0 { sum.min(1.0) } else { 0.0 }).to_bits() }
         },
     },
-    Case { text: "v_add_f32_e64 $d, v2, v3 mul:4", on: all, expected: |a, b, _| ((f(a) + f(b)) * 4.0).to_bits() },
+    // Where denormals are kept there are no output modifiers.
+    Case { text: "v_add_f32_e64 $d, v2, v3 mul:4", on: all, expected: |a, b, _| (f(a) + f(b)).to_bits() },
+    Case {
+        text: "v_mullit_f32 $d, v2, v3, v4",
+        on: rdna,
+        expected: |a, b, c| if f(c) > 0.0 && f(b) > f32::MIN { (f(a) * f(b)).to_bits() } else { f32::MIN.to_bits() },
+    },
     Case { text: "v_trunc_f32 $d, v2", on: all, expected: |a, _, _| f(a).trunc().to_bits() },
     Case { text: "v_floor_f32 $d, v2", on: all, expected: |a, _, _| f(a).floor().to_bits() },
     Case { text: "v_ceil_f32 $d, v2", on: all, expected: |a, _, _| f(a).ceil().to_bits() },
@@ -115,6 +121,22 @@ const CASES: &[Case] = &[
         on: rdna,
         expected: |a, b, _| (b >> 8 & 255) << 16 | a >> 24 << 8 | a >> 8 & 255,
     },
+    Case {
+        text: "s_mov_b32 s20, 0x0602ff05\n  v_perm_b32 $d, v2, v3, s20",
+        on: all,
+        expected: |a, b, _| picked(a, b, 0x0602_ff05),
+    },
+    Case {
+        text: "s_mov_b32 s20, 0x03080c0b\n  v_perm_b32 $d, v2, v3, s20",
+        on: all,
+        expected: |a, b, _| picked(a, b, 0x0308_0c0b),
+    },
+    Case {
+        text: "v_and_b32 $d, 0x0f0f0f0f, v4\n  v_perm_b32 $d, v2, v3, $d",
+        on: all,
+        expected: |a, b, c| picked(a, b, c & 0x0f0f_0f0f),
+    },
+    Case { text: "v_perm_b32 $d, v2, v3, v4", on: all, expected: picked },
     Case { text: "v_max_u32 $d, v2, v3", on: all, expected: |a, b, _| a.max(b) },
     Case { text: "v_min_i32 $d, v2, v3", on: all, expected: |a, b, _| (a as i32).min(b as i32) as u32 },
     Case {
@@ -237,6 +259,18 @@ const CASES: &[Case] = &[
 
 fn only_gfx1030(arch: Arch) -> bool {
     arch == Arch::Gfx1030
+}
+
+/// What `v_perm_b32` picks.
+fn picked(a: u32, b: u32, selector: u32) -> u32 {
+    let bytes = (u64::from(a) << 32 | u64::from(b)).to_le_bytes();
+    let signs = [1, 3, 5, 7].map(|n: usize| if bytes[n] > 127 { 0xff } else { 0 });
+    u32::from_le_bytes(selector.to_le_bytes().map(|pick| match pick {
+        0..=7 => bytes[usize::from(pick)],
+        8..=11 => signs[usize::from(pick) - 8],
+        12 => 0,
+        _ => 0xff,
+    }))
 }
 
 fn max(a: f32, b: f32) -> f32 {

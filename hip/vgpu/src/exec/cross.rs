@@ -97,6 +97,25 @@ fn permlane16<const L: usize>(w: &mut Wave<L>, op: &Op<L>, other: bool, varying:
     Flow::Next
 }
 
+/// Bytes picked out of two words; 8 to 11 give the sign of a half, 12 zeros, above ones.
+#[inline(always)]
+fn perm(a: u32, b: u32, selector: u32) -> u32 {
+    let mut result = 0;
+    for i in 0..4 {
+        let pick = selector >> (8 * i) & 0xff;
+        let word = if pick & 4 != 0 { a } else { b };
+        let half = if pick & 2 != 0 { a } else { b };
+        let byte = match pick {
+            0..=7 => word >> (8 * (pick & 3)),
+            8..=11 => ((half << (16 * (!pick & 1))) as i32 >> 31) as u32,
+            12 => 0,
+            _ => 0xff,
+        };
+        result |= (byte & 0xff) << (8 * i);
+    }
+    result
+}
+
 handlers! { lookup;
     V_NOP | V_PIPEFLUSH | V_CLREXCP (_w, _op, _m) { Flow::Next }
     V_CNDMASK_B32 (w, op, _m) {
@@ -111,6 +130,40 @@ handlers! { lookup;
                 let select = lane_mask(select, i);
                 b.at::<U32>(i) & select | a.at::<U32>(i) & !select
             },
+        );
+        Flow::Next
+    }
+    V_PERM_B32 (w, op, _m) {
+        let (mut a, mut b, mut c) = (Buffer::new(), Buffer::new(), Buffer::new());
+        let (a, b) = (fetch::<U32, L>(w, op.src[0], &mut a), fetch::<U32, L>(w, op.src[1], &mut b));
+        // Nearly always all lanes pick the same bytes, none of which are signs.
+        let picks = if op.src[2].kind == Kind::Row { [8; 4] } else { w.word(op.src[2], 0).to_le_bytes() };
+        if (0..4).all(|n| picks[n] / 4 != 2) {
+            let (mut from_a, mut from_b, mut shifts, mut ones) = ([0u32; 4], [0u32; 4], [0u32; 4], 0u32);
+            for n in 0..4 {
+                let pick = u32::from(picks[n]);
+                from_a[n] = if pick / 4 == 1 { u32::MAX } else { 0 };
+                from_b[n] = if pick / 4 == 0 { u32::MAX } else { 0 };
+                shifts[n] = pick % 4 * 8;
+                ones |= if pick > 12 { 0xff << (8 * n) } else { 0 };
+            }
+            compute::<U32, L>(
+                w,
+                op,
+                #[inline(always)]
+                |i| {
+                    let byte = |n: usize| (a.at::<U32>(i) & from_a[n] | b.at::<U32>(i) & from_b[n]) >> shifts[n] & 0xff;
+                    ones | byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24
+                },
+            );
+            return Flow::Next;
+        }
+        let c = fetch::<U32, L>(w, op.src[2], &mut c);
+        compute::<U32, L>(
+            w,
+            op,
+            #[inline(always)]
+            |i| perm(a.at::<U32>(i), b.at::<U32>(i), c.at::<U32>(i)),
         );
         Flow::Next
     }

@@ -150,7 +150,10 @@ impl Elem for F32 {
     #[inline(always)]
     fn finish(value: (u32, u32), bits: u32, mode: u32) -> (u32, u32) {
         let mut x = f32::from_bits(value.0);
-        x *= [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2];
+        if bits & flags::OMOD != 0 {
+            // The sum makes -0 a +0, as cards do.
+            x = x * [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2] + 0.0;
+        }
         if bits & flags::CLAMP != 0 {
             if x.is_nan() {
                 // DX10_CLAMP: a NaN becomes 0.
@@ -227,7 +230,9 @@ macro_rules! pairs {
                     return value;
                 }
                 let mut x = f64::from_bits(u64::from(value.0) | u64::from(value.1) << 32);
-                x *= [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2];
+                if bits & flags::OMOD != 0 {
+                    x = x * [1.0, 2.0, 4.0, 0.5][(bits & flags::OMOD) as usize / 2] + 0.0;
+                }
                 if bits & flags::CLAMP != 0 {
                     if x.is_nan() {
                         if mode & 1 << 8 != 0 {

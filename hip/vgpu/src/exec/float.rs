@@ -375,8 +375,9 @@ macro_rules! formats {
                 let by = if MANTISSA == 23 { 64 } else { 128 };
                 let is_denominator = value.to_bits() == denominator.to_bits();
                 let denormal = |x: $float| x != 0.0 && exponent(x) == 0;
+                // Cards set the flag here, which published pseudo-code does not say; no division depends on it.
                 if denominator == 0.0 || numerator == 0.0 {
-                    return (<$float>::NAN, false);
+                    return (<$float>::NAN, true);
                 }
                 if exponent(numerator) - exponent(denominator) >= near_max {
                     return (if is_denominator { ldexp(value, by) } else { value }, true);
@@ -385,9 +386,11 @@ macro_rules! formats {
                     return (ldexp(value, by), false);
                 }
                 let reciprocal = denormal(1.0 / denominator);
+                // Cards look at the exponents: a quotient that may be denormal counts as one.
                 let quotient = {
                     let quotient = numerator / denominator;
-                    denormal(quotient) || quotient == 0.0
+                    let close = exponent(numerator) - exponent(denominator) <= 1 - BIAS;
+                    close || denormal(quotient) || quotient == 0.0
                 };
                 // Published pseudo-code scales up here, which would make the largest denominators infinite.
                 if reciprocal && quotient {

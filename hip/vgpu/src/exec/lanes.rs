@@ -283,8 +283,10 @@ pub(crate) fn lane_mask(bits: u64, lane: usize) -> u32 {
 fn finish<E: Elem, const L: usize>(w: &mut Wave<L>, op: &Op<L>, rows: &mut [Row<L>; 2]) {
     let [low, high] = rows;
     if op.flags & (flags::CLAMP | flags::OMOD) != 0 {
+        // A type whose denormals are kept has no output modifier.
+        let bits = if w.mode & E::KEEP_OUT != 0 { op.flags & !flags::OMOD } else { op.flags };
         for i in 0..L {
-            (low[i], high[i]) = E::finish((low[i], high[i]), op.flags, w.mode);
+            (low[i], high[i]) = E::finish((low[i], high[i]), bits, w.mode);
         }
     }
     if E::KEEP_OUT != 0 && w.mode & E::KEEP_OUT == 0 {

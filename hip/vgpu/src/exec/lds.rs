@@ -21,6 +21,13 @@ fn outside(m: &mut Machine<'_>, lane: usize, address: u32, bytes: usize, write: 
     m.fail(Cause::Lds, Some(lane), message)
 }
 
+#[cold]
+#[inline(never)]
+fn misaligned(m: &mut Machine<'_>, lane: usize, address: u32, bytes: usize) -> Flow {
+    let why = format!("atomic on {bytes} bytes at {address:#x} of local memory, which is not aligned");
+    m.fail(Cause::Misaligned, Some(lane), why)
+}
+
 impl Machine<'_> {
     /// Whether an access to local memory is inside.
     #[inline(always)]
@@ -59,7 +66,13 @@ fn all_inside<const L: usize>(w: &Wave<L>, m: &Machine<'_>, addresses: &Row<L>, 
 /// Local addresses of all lanes: a register and an offset. A loop, because `map` of an array this long is not made one.
 #[inline(always)]
 fn addresses<const L: usize>(w: &Wave<L>, op: &Op<L>, offset: u32) -> Row<L> {
-    let mut addresses = row(w, op.src[0], 0);
+    moved(&row(w, op.src[0], 0), offset)
+}
+
+/// Addresses and an offset.
+#[inline(always)]
+fn moved<const L: usize>(base: &Row<L>, offset: u32) -> Row<L> {
+    let mut addresses = *base;
     for i in 0..L {
         addresses[i] = addresses[i].wrapping_add(offset);
     }
@@ -307,15 +320,16 @@ fn pair_offsets<const L: usize>(op: &Op<L>) -> [u32; 2] {
 impl<const B: usize> Run for Load2<B> {
     #[inline(always)]
     fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
-        // The first load may have the address register as its target.
-        let [first, second] = pair_offsets(op).map(|offset| addresses(w, op, offset));
-        for (half, addresses) in [first, second].iter().enumerate() {
-            if !m.note_lds(addresses, w, B, false) {
+        // The first load may have the address register as its target. Not by `map`, which copies rows four times.
+        let base = row(w, op.src[0], 0);
+        for (half, offset) in pair_offsets(op).into_iter().enumerate() {
+            let addresses = moved(&base, offset);
+            if !m.note_lds(&addresses, w, B, false) {
                 return Flow::Fail;
             }
-            if all_inside(w, m, addresses, B) {
+            if all_inside(w, m, &addresses, B) {
                 // SAFETY: as just seen.
-                unsafe { load_words::<B, L>(w, m, addresses, op.dst.index as usize + half * (B / 4)) };
+                unsafe { load_words::<B, L>(w, m, &addresses, op.dst.index as usize + half * (B / 4)) };
                 continue;
             }
             for lane in w.active() {
@@ -364,6 +378,42 @@ impl<const B: usize> Run for Store2<B> {
     }
 }
 
+/// Swaps of `B` bytes at two offsets.
+struct Swap2<const B: usize>;
+
+impl<const B: usize> Run for Swap2<B> {
+    #[inline(always)]
+    fn run<const L: usize>(w: &mut Wave<L>, op: &Op<L>, m: &mut Machine<'_>) -> Flow {
+        // The first result may be the address of the second swap, or its data.
+        let base = row(w, op.src[0], 0);
+        let data: [[Row<L>; 2]; 2] = std::array::from_fn(|half| {
+            [0, 1].map(|n| if n < B / 4 { row(w, op.src[1 + half], n as u16) } else { Row::ZERO })
+        });
+        for (half, offset) in pair_offsets(op).into_iter().enumerate() {
+            let addresses = moved(&base, offset);
+            if !m.note_lds_atomic(&addresses, w, B) {
+                return Flow::Fail;
+            }
+            for lane in w.active() {
+                let address = addresses[lane];
+                if !m.lds_holds(address, B) {
+                    return outside(m, lane, address, B, true);
+                }
+                if !(address as usize).is_multiple_of(B) {
+                    return misaligned(m, lane, address, B);
+                }
+                for n in 0..B / 4 {
+                    let at = address + 4 * n as u32;
+                    let old = u32::from_le_bytes(m.lds_read(at));
+                    m.lds_write(at, &data[half][n][lane].to_le_bytes());
+                    w.v[op.dst.index as usize + half * (B / 4) + n][lane] = old;
+                }
+            }
+        }
+        Flow::Next
+    }
+}
+
 /// An atomic on `B` bytes.
 struct AtomicLds<const B: usize>;
 
@@ -381,8 +431,7 @@ impl<const B: usize> Run for AtomicLds<B> {
                 return outside(m, lane, address, B, true);
             }
             if !(address as usize).is_multiple_of(B) {
-                let why = format!("atomic on {B} bytes at {address:#x} of local memory, which is not aligned");
-                return m.fail(Cause::Misaligned, Some(lane), why);
+                return misaligned(m, lane, address, B);
             }
             let pair = |source: usize| {
                 let low = u64::from(word(w, op, source, 0, lane));
@@ -505,6 +554,11 @@ pub(crate) fn lookup<const L: usize>(name: &str, fast: bool) -> Option<(Handler<
             "2addr_b64" | "2addr_stride64_b64" => plain(pick::<Store2<8>, L>(fast)),
             _ => None,
         };
+    }
+    match name {
+        "storexchg_2addr_b32" | "storexchg_2addr_stride64_b32" => return plain(pick::<Swap2<4>, L>(fast)),
+        "storexchg_2addr_b64" | "storexchg_2addr_stride64_b64" => return plain(pick::<Swap2<8>, L>(fast)),
+        _ => {}
     }
     let (atomic, wide) = Atomic::parse(name)?;
     let handler = if wide { pick::<AtomicLds<8>, L>(fast) } else { pick::<AtomicLds<4>, L>(fast) };

@@ -50,6 +50,16 @@ fn trig_preop(angle: f64, part: u32) -> f64 {
     double::ldexp(digits as f64, scale)
 }
 
+/// A product, or the smallest number where the second factor is none or the guard not above 0.
+#[inline(always)]
+fn mullit(a: f32, b: f32, guard: f32) -> f32 {
+    if guard > 0.0 && b > f32::MIN {
+        a * b
+    } else {
+        f32::MIN
+    }
+}
+
 /// A product in which 0 times anything is 0.
 #[inline(always)]
 fn mul_dx9(a: f32, b: f32) -> f32 {
@@ -82,24 +92,6 @@ fn u24(value: u32) -> u32 {
 #[inline(always)]
 fn med3<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.max(b).min(a.min(b).max(c))
-}
-
-/// Bytes picked out of two words; 8 to 11 give the sign of a half, 12 zeros, above ones.
-#[inline(always)]
-fn perm(a: u32, b: u32, selector: u32) -> u32 {
-    let data = u64::from(a) << 32 | u64::from(b);
-    let mut result = 0;
-    for i in 0..4 {
-        let pick = selector >> (8 * i) & 0xff;
-        let byte = match pick {
-            0..=7 => (data >> (8 * pick)) as u32 & 0xff,
-            8..=11 => ((data >> (16 * (pick - 8) + 15)) as u32 & 1) * 0xff,
-            12 => 0,
-            _ => 0xff,
-        };
-        result |= byte << (8 * i);
-    }
-    result
 }
 
 #[inline(always)]
@@ -208,6 +200,7 @@ lanes! { floats;
     V_SUBREV_F32(a: F32, b: F32) -> F32 { b - a }
     V_MUL_F32(a: F32, b: F32) -> F32 { a * b }
     V_MUL_DX9_ZERO_F32(a: F32, b: F32) -> F32 { mul_dx9(a, b) }
+    V_MULLIT_F32(a: F32, b: F32, c: F32) -> F32 { mullit(a, b, c) }
     V_MAX_NUM_F32(a: F32, b: F32) -> F32 { single::max(a, b) }
     V_MIN_NUM_F32(a: F32, b: F32) -> F32 { single::min(a, b) }
     V_MAXIMUM_F32(a: F32, b: F32) -> F32 { single::maximum(a, b) }
@@ -360,7 +353,6 @@ lanes! { integers;
     V_BCNT_U32_B32(a: U32, b: U32) -> U32 { a.count_ones().wrapping_add(b) }
     V_ALIGNBIT_B32(a: U32, b: U32, c: U32) -> U32 { ((u64::from(a) << 32 | u64::from(b)) >> (c & 31)) as u32 }
     V_ALIGNBYTE_B32(a: U32, b: U32, c: U32) -> U32 { ((u64::from(a) << 32 | u64::from(b)) >> (8 * (c & 3))) as u32 }
-    V_PERM_B32(a: U32, b: U32, c: U32) -> U32 { perm(a, b, c) }
     V_SAD_U8(a: U32, b: U32, c: U32) -> U32 { sad_u8(a, b).wrapping_add(c) }
     V_SAD_HI_U8(a: U32, b: U32, c: U32) -> U32 { (sad_u8(a, b) << 16).wrapping_add(c) }
     V_SAD_U16(a: U32, b: U32, c: U32) -> U32 {

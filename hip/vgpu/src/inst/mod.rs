@@ -113,6 +113,19 @@ pub enum Ctrl {
     Reserved(u16),
 }
 
+impl Ctrl {
+    /// Whether an architecture has it: gfx10 lost what crosses the rows of 16.
+    pub fn exists(self, arch: crate::Arch) -> bool {
+        match self {
+            Ctrl::WaveShl1 | Ctrl::WaveRol1 | Ctrl::WaveShr1 | Ctrl::WaveRor1 => arch.is_cdna(),
+            Ctrl::RowBcast15 | Ctrl::RowBcast31 => arch.is_cdna(),
+            Ctrl::RowXmask(_) => !arch.is_cdna(),
+            Ctrl::Reserved(_) => false,
+            _ => true,
+        }
+    }
+}
+
 /// A decoded instruction. The module's head says how to read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {

@@ -90,11 +90,13 @@ pub struct Asm {
     pub wave_size: usize,
     pub lds: u32,
     pub private: u32,
+    /// f32 denormals are flushed, and IEEE mode is off.
+    pub flush: bool,
 }
 
 impl Asm {
     pub fn new(arch: Arch) -> Self {
-        Self { arch, wave_size: arch.wave_size(), lds: 0, private: 0 }
+        Self { arch, wave_size: arch.wave_size(), lds: 0, private: 0, flush: false }
     }
 
     /// An object with one kernel, `test`. The address of the arguments is in s[0:1] on every target.
@@ -112,6 +114,10 @@ impl Asm {
                 options.push("-mwavefrontsize64");
             }
         }
+        if self.flush && arch.generation() < 12 {
+            more += "  .amdhsa_ieee_mode 0\n";
+        }
+        let denormals = if self.flush { 0 } else { 3 };
         let vgprs = if arch.is_cdna() { 256 } else { 128 };
         let source = format!(
             ".amdgcn_target \"amdgcn-amd-amdhsa--{arch}\"
@@ -134,7 +140,7 @@ test:
   .amdhsa_next_free_vgpr {vgprs}
   .amdhsa_next_free_sgpr 100
   .amdhsa_system_vgpr_workitem_id 0
-  .amdhsa_float_denorm_mode_32 3
+  .amdhsa_float_denorm_mode_32 {denormals}
 {more}.end_amdhsa_kernel
 ",
             self.lds, self.private
