@@ -96,7 +96,7 @@ impl ProcessGroup {
 
     /// The size of each rank's part.
     pub(crate) fn part_of(&self, size: usize, what: &str) -> Result<usize> {
-        if size % self.world_size() != 0 {
+        if !size.is_multiple_of(self.world_size()) {
             bail!("{what} of {size} cannot be cut into {} equal parts, one for each rank", self.world_size())
         }
         Ok(size / self.world_size())
