@@ -43,7 +43,8 @@ impl ProcessGroup {
     }
 
     /// Joins a group as this rank of so many, and waits until all are there. One rank makes the id, the others get its bytes. Ranks may be
-    /// threads, each with a device of its own.
+    /// threads, each with a device of its own. `to_device` to another rank's device waits behind that rank's collectives, which may wait for
+    /// this rank: exchange tensors by collectives.
     pub fn new(device: &Device, id: &Id, rank: usize, world_size: usize) -> Result<Self> {
         let comm = Comm::from_rank(device.as_rocm_device()?.stream(), id, rank, world_size).w()?;
         Ok(Self { comm, device: device.clone() })

@@ -66,7 +66,7 @@ fn what_cannot_be_done_is_refused() -> Result<()> {
     with_ranks("collectives::what_cannot_be_done_is_refused", 2, |group| {
         let (on_cpu, here) = (Tensor::ones(3, DType::F32, &Device::Cpu)?, Tensor::ones(3, DType::F32, group.device())?);
         assert!(sentence(group.all_reduce(&on_cpu, ReduceOp::Sum)).contains("use to_device"));
-        let elsewhere = here.to_device(&Device::new_rocm(1 - group.rank())?)?;
+        let elsewhere = Tensor::ones(3, DType::F32, &Device::new_rocm_with_stream(group.rank())?)?;
         assert!(sentence(group.all_reduce(&elsewhere, ReduceOp::Sum)).contains("on another"));
         assert!(sentence(group.broadcast(&here, 2)).contains("no rank 2"));
         assert!(sentence(group.shard(&here, 0)).contains("cannot be cut into 2"));
