@@ -10,6 +10,7 @@ mod failure;
 mod generate;
 mod info;
 mod inspect;
+mod launch;
 mod loaded;
 mod model;
 mod selftest;
@@ -71,6 +72,9 @@ enum Command {
     /// Count what makes kernels fast or slow on AMD GPUs, without one (exit code 1: worse than --against)
     #[command(after_help = failure::EXIT_CODES)]
     Inspect(inspect::Arguments),
+    /// Start a program once for each GPU of this machine, as torchrun does (exit code: that of the rank that failed)
+    #[command(after_help = "For example: candle-rocm launch -n 2 -- target/release/train")]
+    Launch(launch::Arguments),
     /// Test the device from the runtime to Candle's operations, and write a report for an issue (exit code 1: something failed)
     #[command(after_help = failure::EXIT_CODES)]
     Selftest(selftest::Arguments),
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
             Some(Command::Generate(arguments)) => generate::command::run(arguments),
             Some(Command::Info { json }) => info::run(json),
             Some(Command::Inspect(arguments)) => inspect::run(arguments),
+            Some(Command::Launch(arguments)) => launch::run(arguments),
             Some(Command::Selftest(arguments)) => selftest::run(arguments),
             Some(Command::Transcribe(arguments)) => transcribe::run(arguments),
             Some(Command::Tune(arguments)) => tune::run(arguments),

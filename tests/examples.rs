@@ -12,9 +12,18 @@ fn program(name: &str) -> PathBuf {
 }
 
 fn run(name: &str) -> String {
-    let program = program(name);
-    assert!(program.exists(), "{name} is not built: run `cargo build --examples` first, or all of `cargo test`");
-    let mut command = Command::new(program);
+    output(name, Command::new(program(name)))
+}
+
+/// As two ranks.
+fn launch(name: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candle-rocm"));
+    command.args(["launch", "-n", "2", "--"]).arg(program(name));
+    output(name, command)
+}
+
+fn output(name: &str, mut command: Command) -> String {
+    assert!(program(name).exists(), "{name} is not built: run `cargo build --examples` first, or all of `cargo test`");
     for variable in ["HIP_HOST_DEVICES", "HIP_HOST_WAVE", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
         command.env_remove(variable);
     }
@@ -108,6 +117,16 @@ examples! {
         "#####",
         " points differ from the CPU",
     ]
+    tensor_parallel "09-tensor-parallel" [
+        "8 of 8 heads on each of 1 ranks",
+        "It was a dark and stormy night",
+    ]
+    data_parallel "10-data-parallel" [
+        "64 of 64 points on each of 1 ranks",
+        "step   0: loss ",
+        "step 200: loss 0.0",
+        "all ranks have the same weights",
+    ]
     kernels_in_rust "11-kernels-in-rust" [
         "saxpy: [1.0, 3.0, 5.0] .. [1995.0, 1997.0, 1999.0]",
         "matmul: 33 x 50 by 50 x 20, 0 elements differ from the CPU",
@@ -116,6 +135,29 @@ examples! {
         "examples/11-kernels-in-rust.rs:",
         "index 4000 is out of range for `x`, which has 4000 elements",
     ]
+}
+
+#[test]
+fn two_ranks_write_what_one_writes() {
+    let (one, two) = (run("09-tensor-parallel"), launch("09-tensor-parallel"));
+    assert!(two.starts_with("4 of 8 heads on each of 2 ranks\n"), "{two}");
+    let text = |all: &str| all.split_once('\n').expect("two lines").1.to_owned();
+    assert_eq!(text(&one), text(&two));
+}
+
+#[test]
+fn two_ranks_learn_what_one_learns() {
+    let losses = |all: &str| -> Vec<f32> {
+        let found = all.lines().filter_map(|line| line.split_once(": loss ")?.1.parse().ok()).collect::<Vec<_>>();
+        assert_eq!(found.len(), 5, "{all}");
+        found
+    };
+    let two = launch("10-data-parallel");
+    assert!(two.starts_with("32 of 64 points on each of 2 ranks\n"), "{two}");
+    for (one, two) in losses(&run("10-data-parallel")).into_iter().zip(losses(&two)) {
+        // Sums come in another order.
+        assert!((one - two).abs() <= 0.0005 + 0.02 * one, "one rank has a loss of {one}, two have {two}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ const COMMANDS: &[&str] = &[
     "generate",
     "info",
     "inspect",
+    "launch",
     "selftest",
     "transcribe",
     "tune",

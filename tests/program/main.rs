@@ -10,6 +10,7 @@ mod generate;
 mod hub;
 mod inspect;
 mod interface;
+mod launch;
 mod selftest;
 mod speed;
 mod support;

@@ -17,13 +17,22 @@ struct Fix {
     why: &'static str,
 }
 
-const FIXES: &[Fix] = &[Fix {
-    releases: &["0.9.2", "0.10.2", "0.11.0", "0.11.1"],
-    file: "src/quantized/gguf_file.rs",
-    before: "let tensor_data_offset = ",
-    insert: "if alignment == 0 { crate::bail!(\"gguf: general.alignment is 0; the file is damaged\") }\n",
-    why: "a file that claims an alignment of zero is a division by zero",
-}];
+const FIXES: &[Fix] = &[
+    Fix {
+        releases: &["0.9.2", "0.10.2", "0.11.0", "0.11.1"],
+        file: "src/quantized/gguf_file.rs",
+        before: "let tensor_data_offset = ",
+        insert: "if alignment == 0 { crate::bail!(\"gguf: general.alignment is 0; the file is damaged\") }\n",
+        why: "a file that claims an alignment of zero is a division by zero",
+    },
+    Fix {
+        releases: &["0.9.2", "0.10.2", "0.11.0", "0.11.1"],
+        file: "src/var_builder.rs",
+        before: "let size = shape[dim];",
+        insert: "if dim >= shape.len() { candle::bail!(\"{path} has the shape {shape:?}, and no dimension {dim} to cut\") }\n",
+        why: "a rank's part of a tensor with too few dimensions is a panic",
+    },
+];
 
 /// Adds the fixes of a file.
 pub fn apply(patch: &mut Patch<'_>, release: &str) -> Result<()> {

@@ -100,6 +100,7 @@ fn candle_nn_is_grafted_in_every_release() {
         ];
         assert_eq!(hooks, expected, "{version}");
         assert_eq!(report.mounts.len(), 3, "{version}: {report}");
+        assert_eq!(report.sites_by_rule().get(&Rule::UpstreamFix), Some(&1), "{version}: {report}");
         assert!(report.waivers.is_empty(), "{version}: {report}");
     }
 }
