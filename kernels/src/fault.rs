@@ -148,6 +148,10 @@ impl Faults {
     /// The first fault of the kernels that ran on `stream` since the last look, as an error; its words are clear again
     /// after that. Waits for the stream only if a kernel that can report was launched.
     pub fn check(&self, stream: &Stream) -> Result<()> {
+        // What is recorded has not run, and nothing can be read now.
+        if stream.is_capturing() {
+            return Ok(());
+        }
         if let Some(own) = stream.state_if_any::<StreamFaults>() {
             own.look.at(|| own.memory.read(stream), || own.memory.clear(stream).and_then(|()| stream.synchronize()))?;
         }
@@ -155,6 +159,10 @@ impl Faults {
         // A graph runs again and again: as long as one is there that can report, its next launch may.
         let graphs = Arc::strong_count(&self.reporting) > 1;
         let lock = || captured.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        // Told after that capture: the words are of a stream that cannot be read now.
+        if lock().stream().is_capturing() {
+            return Ok(());
+        }
         let outcome = captured.look.at(
             || {
                 let words = lock();

@@ -111,6 +111,7 @@ impl ViewMut<'_, u8> {
         mut read: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         self.device().0.report_deferred()?;
+        self.stream().refuse_other_threads()?;
         self.keep_in_capture();
         if self.stream().session().is_some() {
             // The graph keeps the bytes and writes them at every launch.
@@ -131,6 +132,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
         if data.is_empty() {
             return self.device().0.report_deferred();
         }
+        self.stream().refuse_other_threads()?;
         self.keep_in_capture();
         upload_ring::upload(self.stream(), self.ptr().as_raw(), bytemuck::cast_slice(data))
     }
@@ -223,6 +225,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 
     /// Sets every byte; `element` is what an element then is.
     fn set_bytes(&mut self, value: u8, element: T) -> Result<()> {
+        self.stream().refuse_other_threads()?;
         self.device().0.bind()?;
         if self.is_empty() {
             return Ok(());
@@ -251,6 +254,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             return self.device().0.report_deferred();
         }
         let (stream, count) = (self.stream(), self.len());
+        stream.refuse_other_threads()?;
         let doing = || format!("filling {count} elements of {} bytes", size_of::<T>());
         let target = hipDeviceptr_t(self.ptr().as_raw());
         // Memory sets need their value's alignment; a type such as [u8; 2] does not promise it.
@@ -324,6 +328,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
             )));
         }
         let (ours, theirs) = (self.stream(), source.stream());
+        ours.refuse_other_threads()?;
         ours.follow(theirs)?;
         self.keep_in_capture();
         if let Some(session) = ours.session() {

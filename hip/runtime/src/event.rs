@@ -60,6 +60,7 @@ impl Event {
     /// As [`Event::record`], without what was put off. Whatever an operation that was put off uses when it is submitted, such as copies,
     /// must mark: settling would wait for that operation, which waits for the copy.
     pub(crate) fn mark(&self, stream: &Stream) -> Result<()> {
+        stream.refuse_other_threads()?;
         self.device.0.bind()?;
         // SAFETY: both handles are alive.
         unsafe {

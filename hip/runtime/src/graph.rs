@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 /// Recorded work, ready to launch. It keeps the memory that the work uses.
 ///
@@ -54,6 +55,8 @@ pub(crate) struct Session {
 /// used again at once only in the order of one stream.
 pub(crate) struct Captured {
     pub(crate) session: Arc<Session>,
+    /// The thread whose work is recorded.
+    pub(crate) thread: ThreadId,
     pub(crate) pool: Arc<Pool>,
 }
 
@@ -111,9 +114,22 @@ impl Session {
     fn enter(self: &Arc<Self>, stream: &Stream, streams: &mut Vec<Stream>, captured: &mut Option<Captured>) {
         let pool = Pool::for_capture(&self.device);
         lock(&self.pools).push(pool.clone());
-        *captured = Some(Captured { session: self.clone(), pool });
+        *captured = Some(Captured { session: self.clone(), thread: std::thread::current().id(), pool });
         stream.0.capturing.store(true, Ordering::Release);
         streams.push(stream.clone());
+    }
+
+    /// Records what was put off meanwhile and is still there.
+    fn settle(&self) -> Result<()> {
+        let streams = lock(&self.streams).clone();
+        streams.iter().try_for_each(Stream::settle)
+    }
+
+    /// Gives up what was put off meanwhile and is still there: what it reads is never computed.
+    fn abandon(&self) {
+        let why = Error::refused("the capture that it was part of failed");
+        let streams = lock(&self.streams).clone();
+        streams.iter().for_each(|stream| stream.abandon_all(&why));
     }
 
     /// Takes all streams out of the capture.
@@ -180,6 +196,7 @@ impl<'a> Recording<'a> {
 
     /// Ends the capture and forgets what was recorded.
     fn throw_away(&mut self) -> Result<()> {
+        self.session.abandon();
         self.end().map(|graph| self.stream.device().0.dispose(Resource::Graph(graph)))
     }
 
@@ -215,6 +232,9 @@ impl Stream {
     /// that safe copies name are kept too, and the modules of launched kernels; the buffers that those kernels use are the
     /// caller's to keep, by the promise that each launch makes ([`Stream::uses`], [`View::keep_in_capture`](crate::View::keep_in_capture), [`Graph::keep`]). Another stream becomes part of the capture when it waits for this
     /// one, and must be waited for by this one before the end.
+    ///
+    /// What was put off before is submitted before, and what is put off meanwhile becomes part of the graph. Only this thread's work is
+    /// recorded: on the streams of a capture that of other threads is refused.
     pub fn capture(&self, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         self.refuse_in_capture("beginning a second capture")?;
         if !self.device().platform().can_capture() {
@@ -225,7 +245,7 @@ impl Stream {
         // Else the graph would run it, and nobody now.
         self.settle()?;
         let mut recording = Recording::begin(self)?;
-        if let Err(error) = record(self) {
+        if let Err(error) = record(self).and_then(|()| recording.session.settle()) {
             return Err(match recording.throw_away() {
                 Ok(()) => error,
                 Err(also) => error.with_detail(format!("then, {also}")),
@@ -279,6 +299,7 @@ impl Graph {
             )));
         }
         stream.refuse_in_capture("launching a graph")?;
+        self.stream.refuse_in_capture("launching a graph")?;
         // The graph may write what it reads.
         stream.settle()?;
         self.stream.settle()?;

@@ -241,6 +241,7 @@ impl Function {
             self.check_arguments(&args.sizes())?;
         }
         if let Some(session) = stream.session() {
+            stream.refuse_other_threads()?;
             session.keep_module(self.module());
         }
         device.0.bind()?;

@@ -93,6 +93,11 @@ impl Stream {
         self.0.waiting.alive().iter().try_for_each(|operation| operation.settle())
     }
 
+    /// Gives up all that was put off.
+    pub(crate) fn abandon_all(&self, why: &Error) {
+        self.0.waiting.alive().iter().for_each(|operation| operation.abandon(why));
+    }
+
     /// Submits what was put off and reads `memory`, which is about to be written.
     pub fn settle_readers(&self, memory: MemoryId) -> Result<()> {
         let mut readers = self.0.waiting.alive();

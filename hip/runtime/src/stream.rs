@@ -139,6 +139,7 @@ impl Stream {
 
     /// Lets work submitted here from now on wait for an event, of this stream or another, on this device or another.
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.refuse_from_outside(event)?;
         self.0.device.0.bind()?;
         // SAFETY: both handles are alive.
         unsafe {
@@ -212,6 +213,7 @@ impl Stream {
                 "the memory belongs to another stream, whose order says nothing about this one; copy it here with `to_stream` first",
             ));
         }
+        self.refuse_other_threads()?;
         memory.keep_in_capture();
         Ok(())
     }
@@ -232,6 +234,28 @@ impl Stream {
     #[inline]
     pub fn is_capturing(&self) -> bool {
         self.0.capturing.load(Ordering::Acquire)
+    }
+
+    /// True while another thread captures this stream: what this thread submitted would be recorded, and not run.
+    pub fn is_captured_elsewhere(&self) -> bool {
+        self.0.is_captured_elsewhere()
+    }
+
+    /// Whoever submits work asks this before.
+    pub(crate) fn refuse_other_threads(&self) -> Result<()> {
+        self.0.refuse_other_threads()
+    }
+
+    /// A graph would not wait for an event of work that it does not hold, and HIP refuses to record that.
+    fn refuse_from_outside(&self, event: &Event) -> Result<()> {
+        self.refuse_other_threads()?;
+        let Some(session) = self.session() else { return Ok(()) };
+        match event.session() {
+            Some(other) if Arc::ptr_eq(&session, &other) => Ok(()),
+            _ => Err(Error::refused(
+                "a stream that is being captured cannot wait for work outside of the capture, as for a tensor of another stream; copy that here before the capture",
+            )),
+        }
     }
 
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
@@ -268,10 +292,28 @@ impl StreamInner {
         waited
     }
 
+    fn is_captured_elsewhere(&self) -> bool {
+        if !self.capturing.load(Ordering::Acquire) {
+            return false;
+        }
+        let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        captured.as_ref().is_some_and(|captured| captured.thread != std::thread::current().id())
+    }
+
+    fn refuse_other_threads(&self) -> Result<()> {
+        if !self.is_captured_elsewhere() {
+            return Ok(());
+        }
+        Err(Error::refused(
+            "another thread is capturing this stream; wait until it is done, or give this thread a stream of its own (for Candle, Device::new_rocm_with_stream)",
+        ))
+    }
+
     /// Memory of at least `bytes` bytes: from the capture's pool while one is made, otherwise from this stream's.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.device.0.report_deferred()?;
         if self.capturing.load(Ordering::Acquire) {
+            self.refuse_other_threads()?;
             let pool = {
                 let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
                 captured.as_ref().map(|captured| captured.pool.clone())

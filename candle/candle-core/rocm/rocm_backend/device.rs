@@ -87,7 +87,9 @@ impl RocmDevice {
 
     /// The stream on which everything is submitted. What was put off is submitted before.
     pub fn stream(&self) -> &Stream {
-        self.hip_device().defer(self.0.stream.settle());
+        if !self.0.stream.is_captured_elsewhere() {
+            self.hip_device().defer(self.0.stream.settle());
+        }
         &self.0.stream
     }
 

@@ -17,6 +17,13 @@ pub(super) struct Libraries {
 }
 
 impl Libraries {
+    /// Starts all of them, where they can be had.
+    pub(super) fn start(&self, stream: &Stream) {
+        self.blas(stream);
+        #[cfg(feature = "miopen")]
+        self.miopen(stream);
+    }
+
     /// rocBLAS.
     pub(super) fn blas(&self, stream: &Stream) -> Option<&Blas> {
         self.blas.get(stream, "rocBLAS", Blas::new)

@@ -211,6 +211,8 @@ impl RocmStorage {
         // Whoever waits for the copy does not wait here: a kernel's complaint must come out before.
         if self.device.raw_stream() != device.raw_stream() {
             self.device.check()?;
+            // During a capture of ours, that stream becomes part of it; what waits there is not.
+            device.raw_stream().settle().w()?;
         }
         Ok(Self { slice: self.slice.copy_to(device)?, device: device.clone() })
     }

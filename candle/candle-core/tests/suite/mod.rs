@@ -39,9 +39,14 @@ pub fn run_again_with_waves_of_64() {
     run_again(&gpu_tests(), &[("HIP_HOST_WAVE", "64")]);
 }
 
+/// Whether this is the process that runs tests again.
+pub fn is_again() -> bool {
+    std::env::var_os(AGAIN).is_some()
+}
+
 /// Runs tests of this program on an embedded device with these settings.
 pub fn run_again(tests: &[String], settings: &[(&str, &str)]) {
-    if std::env::var_os(AGAIN).is_some() {
+    if is_again() {
         return;
     }
     let mut again = this_program();

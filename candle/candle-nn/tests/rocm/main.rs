@@ -2,10 +2,14 @@
 //! losses step by step.
 
 mod flash;
+mod graphs;
 mod layers;
 mod moe;
 mod put_off;
 mod sdpa;
+#[allow(dead_code)] // Each program uses a part.
+#[path = "../../../candle-core/tests/suite/mod.rs"]
+mod suite;
 mod training;
 
 use candle::{DType, Device, Result, Tensor, D};

@@ -9,14 +9,14 @@ use hip_host::inject;
 use std::cell::RefCell;
 
 /// A device with a stream of its own, so that other tests put nothing off on it.
-fn device(fusing: bool) -> Result<Device> {
+pub fn device(fusing: bool) -> Result<Device> {
     let device = Device::new_rocm_with_stream(0)?;
     device.as_rocm_device()?.set_fusing(fusing)?;
     Ok(device)
 }
 
 /// The kernels that `work` launches; nothing where no embedded device counts them.
-fn launches(device: &Device, work: impl FnOnce() -> Result<()>) -> Result<Option<u32>> {
+pub fn launches(device: &Device, work: impl FnOnce() -> Result<()>) -> Result<Option<u32>> {
     let (done, calls) = inject::record(work);
     done?;
     let counts = device.as_rocm_device()?.hip_device().platform().name() == "host";

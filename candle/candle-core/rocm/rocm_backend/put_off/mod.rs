@@ -159,13 +159,17 @@ impl PutOff for Later {
     }
 
     fn settle(&self) -> hip::Result<()> {
+        // What was given up is for whoever needs its result to hear of, and no longer waits.
+        if matches!(*lock(&self.operation), State::GivenUp(_)) {
+            return Ok(());
+        }
         self.slice().map(drop).map_err(|error| as_hip(&error))
     }
 
     fn abandon(&self, why: &hip::Error) {
         let mut state = lock(&self.operation);
         if matches!(*state, State::Waiting(_)) {
-            *state = State::GivenUp(format!("an operand was written to before it could be computed: {why}"));
+            *state = State::GivenUp(format!("an operand was lost before it could be computed: {why}"));
         }
     }
 }
@@ -193,11 +197,11 @@ fn as_hip(error: &crate::Error) -> hip::Error {
     hip::Error::refused(error.to_string())
 }
 
-/// Whether an operation of these may be put off: not while a graph is recorded, whose work must be what was asked for, and only on the
-/// one stream of its operands.
+/// Whether an operation of these may be put off: only on the one stream of its operands, and not while another thread captures it, whose
+/// graph it would become part of.
 fn may_wait(device: &RocmDevice, operands: &[&RocmStorage]) -> bool {
     let here = |operand: &&RocmStorage| operand.device.raw_stream() == device.raw_stream();
-    device.is_fusing() && !device.raw_stream().is_capturing() && operands.iter().all(here)
+    device.is_fusing() && !device.raw_stream().is_captured_elsewhere() && operands.iter().all(here)
 }
 
 /// Whether results of a dtype can be promised.
