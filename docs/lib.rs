@@ -16,6 +16,7 @@ pages! {
     your_project "src/your-project.md",
     program "src/program.md",
     quantized_models "src/quantized-models.md",
+    fewer_launches "src/fewer-launches.md",
     custom_kernels "src/custom-kernels.md",
     kernels_in_rust "src/kernels-in-rust.md",
     several_gpus "src/several-gpus.md",
