@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,16 @@ fn launch(ranks: &str, script: &str) -> Command {
     }
     command.env("TORCHELASTIC_USE_AGENT_STORE", "True");
     command.args(["launch", "-n", ranks, "--", "sh", "-c", script]).stdin(Stdio::null());
+    // Whoever started the tests may have signals ignored, as nohup does, and programs inherit that.
+    // SAFETY: between fork and exec nothing but `signal` is called, which may be.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     command
 }
 
